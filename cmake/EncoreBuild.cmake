@@ -1,0 +1,41 @@
+# Settings that every Encore target shares.
+
+find_program(ENCORE_CCACHE ccache)
+if(ENCORE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ENCORE_CCACHE})
+endif()
+
+# `encore_settings` carries warnings and sanitizers; link it PRIVATE.
+add_library(encore_settings INTERFACE)
+target_compile_options(encore_settings INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Werror -fno-math-errno)
+if(ENCORE_SANITIZE)
+  add_compile_options(-fsanitize=${ENCORE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${ENCORE_SANITIZE})
+endif()
+
+# encore_library(NAME SOURCES ... PUBLIC targets... PRIVATE targets... INCLUDE dir)
+# A static, position-independent library with the project's settings.
+function(encore_library name)
+  cmake_parse_arguments(ARG "" "INCLUDE" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  if(ARG_INCLUDE)
+    target_include_directories(${name} PUBLIC ${ARG_INCLUDE})
+  endif()
+  target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} encore_settings)
+endfunction()
+
+# encore_test(NAME SOURCES ... LIBRARIES targets... [ARGUMENTS ...] [TIMEOUT s])
+# A GoogleTest binary whose cases CTest lists one by one.
+function(encore_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBRARIES;ARGUMENTS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main
+                                        encore_settings)
+  gtest_discover_tests(${name} EXTRA_ARGS ${ARG_ARGUMENTS} DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()
