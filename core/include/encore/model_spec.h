@@ -34,8 +34,8 @@ struct ModelSpec {
   int64_t num_layers = 0;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
-  int64_t head_dim = 0;         // configuration wins over hidden_size / num_heads
-  int64_t max_context = 0;      // tokens, prompt and reply together
+  int64_t head_dim = 0;     // configuration wins over hidden_size / num_heads
+  int64_t max_context = 0;  // tokens, prompt and reply together
   float rms_norm_eps = 1e-5F;
   RopeSpec rope;
   bool tied_embeddings = false;        // the head is the embedding matrix

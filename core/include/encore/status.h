@@ -109,7 +109,7 @@ inline Status internal_error(std::string message) {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     assert(!status_.ok() && "a Result needs a value or an error");
   }
@@ -145,11 +145,11 @@ class [[nodiscard]] Result {
 #define ENCORE_CONCAT(a, b) ENCORE_CONCAT_INNER(a, b)
 
 // Leaves the enclosing function with the status if it is an error.
-#define ENCORE_RETURN_IF_ERROR(expression)                       \
-  do {                                                           \
+#define ENCORE_RETURN_IF_ERROR(expression)                                    \
+  do {                                                                        \
     if (::encore::Status encore_status = (expression); !encore_status.ok()) { \
-      return encore_status;                                      \
-    }                                                            \
+      return encore_status;                                                   \
+    }                                                                         \
   } while (false)
 
 // ENCORE_ASSIGN_OR_RETURN(auto file, MappedFile::open(path));

@@ -1,0 +1,89 @@
+// Everything a run can be told, with defaults. Filled from flags, environment, file, in that order.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "encore/backend.h"
+#include "encore/dtype.h"
+
+namespace encore {
+
+struct ModelConfig {
+  std::string path;           // a Hugging Face directory or a .gguf file
+  std::string chat_template;  // file that replaces the model's own; empty: the model's own
+};
+
+struct BackendConfig {
+  std::string name = "cpu";
+  int32_t device = 0;
+  std::vector<std::pair<std::string, std::string>>
+      options;  // as written; the plugin has the schema
+};
+
+struct PluginLoad {
+  std::string path;
+  bool optional = false;
+};
+
+struct PluginsConfig {
+  std::vector<PluginLoad> load;
+  std::vector<std::string> dirs;  // searched before the installed plugin folder
+};
+
+struct KvCacheConfig {
+  int32_t page_size = 16;  // tokens
+  DType dtype = DType::kF16;
+  int64_t max_tokens = 0;  // over all requests; 0: max_running_requests * max_context
+};
+
+struct SchedulerConfig {
+  int32_t max_running_requests = 4;
+  int32_t max_tokens_per_step = 512;
+  int32_t max_context = 0;  // tokens of one request; 0: the model's, at most 4096
+};
+
+struct CaptureConfig {
+  PrefillMode prefill = PrefillMode::kFull;
+  bool decode = true;
+  bool require_graph = false;  // a fallback to eager is an error
+  bool padding = true;
+  bool poison = false;
+  bool guards = false;
+  std::vector<int32_t> prefill_buckets;  // empty: defaults
+  std::vector<int32_t> decode_buckets;
+};
+
+// Defaults of a request; unset values (-1) come from the model's generation_config.json.
+struct SamplingConfig {
+  float temperature = -1.0F;
+  float top_p = -1.0F;
+  float min_p = 0.0F;
+  float repetition_penalty = -1.0F;
+  float presence_penalty = 0.0F;
+  float frequency_penalty = 0.0F;
+  int32_t top_k = -1;
+  int64_t seed = -1;  // -1: drawn at random and reported
+  int32_t max_tokens = 256;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+};
+
+struct LogConfig {
+  std::string level = "info";  // error, warn, info, debug
+};
+
+struct Config {
+  ModelConfig model;
+  BackendConfig backend;
+  PluginsConfig plugins;
+  KvCacheConfig kv_cache;
+  SchedulerConfig scheduler;
+  CaptureConfig capture;
+  SamplingConfig sampling;
+  LogConfig log;
+};
+
+}  // namespace encore
