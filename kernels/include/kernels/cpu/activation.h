@@ -38,7 +38,7 @@ using SiluMulKernel = void (*)(const SiluMulArgs&, const Worker&);
 using AddKernel = void (*)(const AddArgs&, const Worker&);
 
 // The best kernel at or below `level`.
-SiluMulKernel silu_mul_kernel(CpuLevel level);
-AddKernel add_kernel(CpuLevel level);
+SiluMulKernel silu_mul_kernel(IsaLevel level);
+AddKernel add_kernel(IsaLevel level);
 
 }  // namespace encore::kernels

@@ -46,7 +46,7 @@ struct AttentionArgs {
 using AttentionKernel = void (*)(const AttentionArgs&, const Worker&);
 
 // The best kernel at or below `level`.
-AttentionKernel attention_kernel(CpuLevel level);
+AttentionKernel attention_kernel(IsaLevel level);
 
 // Bytes of workspace for steps whose requests hold at most max_context positions.
 int64_t attention_workspace_bytes(const KvLayout& layout, int32_t num_heads, int32_t max_context,

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/element_type.h"
+#include "kernels/cpu/quant.h"
 #include "kernels/cpu/worker.h"
 
 namespace encore::kernels {
@@ -18,7 +18,7 @@ struct EmbeddingArgs {
   const int32_t* previous_tokens;  // [any]; may be null if no id is negative
   const std::byte* weight;         // [vocab_size, hidden_size] row-major, GGUF's own layout
   int64_t row_bytes;               // bytes from row to row
-  ElementType type;                // any
+  WeightType type;                 // any
   int32_t vocab_size;
   int32_t hidden_size;  // a whole number of the type's groups
   float* y;             // [*num_tokens, hidden_size]
@@ -27,8 +27,5 @@ struct EmbeddingArgs {
 
 // Splits by rows. Needs no scratch; does not synchronise at its end.
 void embedding(const EmbeddingArgs& args, const Worker& worker);
-
-// Widens `elements` elements of one row (a whole number of the type's groups) to f32.
-void dequantise_row(ElementType type, const std::byte* row, int64_t elements, float* out);
 
 }  // namespace encore::kernels

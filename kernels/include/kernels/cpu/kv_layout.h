@@ -10,17 +10,17 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cpu/element_type.h"
+#include "kernels/cpu/quant.h"
 
 namespace encore::kernels {
 
 struct KvLayout {
-  ElementType type;  // kF32, kF16 or kBF16
+  WeightType type;  // kF32, kF16 or kBF16
   int32_t num_kv_heads;
   int32_t head_dim;   // a multiple of 8, at most 256
   int32_t page_size;  // 16, 32 or 64
 
-  int64_t element_bytes() const { return type == ElementType::kF32 ? 4 : 2; }
+  int64_t element_bytes() const { return type == WeightType::kF32 ? 4 : 2; }
   // Elements of one head's keys (or values) in a page, and of all heads' keys.
   int64_t head_elements() const { return static_cast<int64_t>(head_dim) * page_size; }
   int64_t half_elements() const { return num_kv_heads * head_elements(); }
@@ -38,7 +38,7 @@ struct KvLayout {
   // True if kernels can work on it.
   bool valid() const {
     const bool type_ok =
-        type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
+        type == WeightType::kF32 || type == WeightType::kF16 || type == WeightType::kBF16;
     return type_ok && num_kv_heads > 0 && head_dim > 0 && head_dim % 8 == 0 && head_dim <= 256 &&
            (page_size == 16 || page_size == 32 || page_size == 64);
   }

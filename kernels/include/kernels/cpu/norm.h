@@ -28,6 +28,6 @@ struct RmsNormArgs {
 using RmsNormKernel = void (*)(const RmsNormArgs&, const Worker&);
 
 // The best kernel at or below `level`.
-RmsNormKernel rms_norm_kernel(CpuLevel level);
+RmsNormKernel rms_norm_kernel(IsaLevel level);
 
 }  // namespace encore::kernels

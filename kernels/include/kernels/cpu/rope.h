@@ -61,6 +61,6 @@ struct RopeKvArgs {
 using RopeKvKernel = void (*)(const RopeKvArgs&, const Worker&);
 
 // The best kernel at or below `level`.
-RopeKvKernel rope_kv_kernel(CpuLevel level);
+RopeKvKernel rope_kv_kernel(IsaLevel level);
 
 }  // namespace encore::kernels

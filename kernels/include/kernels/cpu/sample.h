@@ -79,7 +79,7 @@ struct SampleArgs {
 using SampleKernel = void (*)(const SampleArgs&, const Worker&);
 
 // The best kernel at or below `level`.
-SampleKernel sample_kernel(CpuLevel level);
+SampleKernel sample_kernel(IsaLevel level);
 
 // Bytes of Worker::scratch that each thread needs.
 size_t sample_scratch_bytes(int32_t num_valid_tokens);
