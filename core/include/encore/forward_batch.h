@@ -69,7 +69,8 @@ struct ForwardBatch {
 // What became of one logits row. The numbers are part of the C ABI.
 enum class RowStatus : int32_t {
   kOk = 0,
-  kNonFinite = 1,  // NaN or +Inf among the logits: no token; the request must end with an error
+  kNonFinite = 1,    // NaN or +Inf among the logits: no token; the request must end with an error
+  kNoCandidate = 2,  // biases ban every token: likewise
 };
 
 // Where a step's results go: the caller's memory, valid until `wait` returns.

@@ -1,0 +1,89 @@
+// What a backend supplies to the lowering: memory, one in-order queue, ops, and capture.
+//
+// A device is used by one thread at a time. Work enqueued by ops, copies, fills and launches runs
+// in order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "encore/backend.h"
+#include "encore/lowering/ops.h"
+#include "encore/model_spec.h"
+#include "encore/status.h"
+
+namespace encore::lowering {
+
+// Device memory, freed with the object. The address never changes.
+class DeviceMemoryBlock {
+ public:
+  virtual ~DeviceMemoryBlock() = default;
+  virtual std::byte* data() const = 0;
+  virtual int64_t bytes() const = 0;
+};
+
+// A recorded sequence of ops, ready to be launched any number of times.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  virtual int64_t executable_bytes() const = 0;
+  virtual int32_t num_nodes() const = 0;  // kernel calls a launch makes
+};
+
+// Sizes that decide how much workspace the ops need.
+struct WorkspaceRequest {
+  int32_t max_tokens = 0;
+  int32_t max_requests = 0;
+  int32_t max_context = 0;
+  int32_t max_logit_rows = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual Ops& ops() = 0;
+  virtual DType activation_dtype() const = 0;
+  // What the weights loaded so far take.
+  virtual ModelInfo model_info() const = 0;
+
+  // Aligned to 64 bytes at least. Errors: kOutOfMemory naming `name` and the size.
+  virtual Result<std::unique_ptr<DeviceMemoryBlock>> allocate(int64_t bytes,
+                                                              const std::string& name) = 0;
+  // Bytes that one page of one layer takes, keys and values of all KV heads together.
+  virtual int64_t kv_page_bytes(const ModelSpec& spec, int32_t page_size, DType dtype) const = 0;
+  // Describes the KV cache whose pages are at `pages` to the ops: layer l's page p begins at
+  // pages + (l * num_pages + p) * kv_page_bytes. The result is AttentionLayer::kv.
+  virtual Result<std::shared_ptr<void>> describe_kv(const ModelSpec& spec, std::byte* pages,
+                                                    int32_t num_pages, int32_t page_size,
+                                                    DType dtype) = 0;
+
+  // Workspace for all ops of a step. What is recorded later uses it, and it never moves: if a later
+  // call needs more, a new one is made and graphs already captured keep theirs. Returns its bytes,
+  // and in `added_bytes` what this call allocated.
+  virtual Result<int64_t> reserve_workspace(const ModelSpec& spec, const WorkspaceRequest& request,
+                                            int64_t* added_bytes) = 0;
+  // Overwrites the workspace with `value`: between steps it holds nothing that matters.
+  virtual Status fill_workspace(uint8_t value) = 0;
+
+  // Enqueued, in order with ops. Host memory given to copy_in may be reused on return; what
+  // copy_out writes is there after wait().
+  virtual Status copy_in(std::byte* device, const std::byte* host, int64_t bytes) = 0;
+  virtual Status copy_out(std::byte* host, const std::byte* device, int64_t bytes) = 0;
+  virtual Status copy(std::byte* destination, const std::byte* source, int64_t bytes) = 0;
+  virtual Status fill(std::byte* device, uint8_t value, int64_t bytes) = 0;
+
+  // Ops between the two are recorded and not executed.
+  virtual Status begin_capture() = 0;
+  virtual Result<std::unique_ptr<DeviceGraph>> end_capture() = 0;
+  virtual Status launch(DeviceGraph& graph) = 0;
+
+  // A point in the queue, and waiting for it. Errors: kDeadlineExceeded after timeout_us (< 0: no
+  // limit).
+  virtual Result<uint64_t> mark() = 0;
+  virtual Status wait(uint64_t mark, int64_t timeout_us) = 0;
+};
+
+}  // namespace encore::lowering

@@ -1,0 +1,110 @@
+// A transformer as three parts with fixed signatures: embed, layer stack, head.
+//
+// The layer stack sees tokens, positions and pages, never the number of requests: that is why one
+// prefill graph serves any mix of requests. Written once, over Ops, for every backend.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "encore/lowering/arena.h"
+#include "encore/lowering/ops.h"
+#include "encore/model_spec.h"
+#include "encore/status.h"
+#include "encore/weights.h"
+
+namespace encore::lowering {
+
+// The short-lived tensors of one step, planned into an arena.
+struct Activations {
+  Matrix hidden;       // [tokens, hidden_size], the residual stream
+  Matrix normed;       // [tokens, hidden_size], input of qkv
+  Matrix qkv;          // [tokens, q_size + 2 kv_size]
+  Matrix attended;     // [tokens, q_size]
+  Matrix mlp_normed;   // [tokens, hidden_size], input of gate and up
+  Matrix gated;        // [tokens, intermediate_size]
+  Matrix head_hidden;  // [logit_rows, hidden_size]
+  Matrix head_normed;  // [logit_rows, hidden_size]
+  Matrix logits;       // [logit_rows, vocab_size], f32
+};
+
+// Where the activations of a step of that many rows lie, relative to the arena's start.
+class ActivationPlan {
+ public:
+  ActivationPlan(const ModelSpec& spec, DType activation_dtype, int32_t tokens, int32_t logit_rows);
+  int64_t bytes() const { return arena_.bytes(); }
+  Activations at(std::byte* base) const;
+
+ private:
+  struct Entry {
+    Matrix Activations::*member;
+    int32_t rows;
+    int32_t columns;
+    int32_t id;
+  };
+  ArenaPlan arena_;
+  std::vector<Entry> entries_;
+};
+
+// Everything one step's ops refer to.
+struct Step {
+  StepInputs inputs;
+  StepResults results;
+  Activations activations;
+  void* kv = nullptr;
+};
+
+// The same step at the same addresses, for fewer rows.
+inline Step narrowed(Step step, int32_t tokens, int32_t logit_rows) {
+  Activations& a = step.activations;
+  for (Matrix* matrix : {&a.hidden, &a.normed, &a.qkv, &a.attended, &a.mlp_normed, &a.gated}) {
+    matrix->rows = tokens;
+  }
+  for (Matrix* matrix : {&a.head_hidden, &a.head_normed, &a.logits}) matrix->rows = logit_rows;
+  return step;
+}
+
+// The weights of one model on one device, and the order of its ops. Immutable after load; any
+// number of runners share it.
+class LayerStack {
+ public:
+  // Errors: the ops'; kCancelled if `progress` returns false.
+  static Result<std::unique_ptr<LayerStack>> load(
+      Ops& ops, const ModelSpec& spec, const WeightSource& source,
+      const std::function<bool(int64_t, int64_t)>& progress);
+
+  const ModelSpec& spec() const { return spec_; }
+
+  // Token ids [n] -> hidden [n, hidden_size].
+  Status embed(Ops& ops, const Step& step) const;
+  // hidden, positions, pages -> hidden, for one layer.
+  Status layer(Ops& ops, const Step& step, int32_t index) const;
+  // hidden, rows [r] -> logits [r, vocab_size] -> sampled tokens.
+  Status head(Ops& ops, const Step& step) const;
+  // All three, without a break.
+  Status forward(Ops& ops, const Step& step) const;
+
+ private:
+  struct Layer {
+    std::unique_ptr<Weight> attention_norm;
+    std::unique_ptr<Weight> qkv;
+    std::unique_ptr<Weight> q_norm;
+    std::unique_ptr<Weight> k_norm;
+    std::unique_ptr<Weight> o;
+    std::unique_ptr<Weight> mlp_norm;
+    std::unique_ptr<Weight> gate_up;
+    std::unique_ptr<Weight> down;
+  };
+  explicit LayerStack(const ModelSpec& spec) : spec_(spec) {}
+
+  ModelSpec spec_;
+  std::unique_ptr<Weight> embedding_;
+  std::unique_ptr<Weight> rope_;
+  std::vector<Layer> layers_;
+  std::unique_ptr<Weight> norm_;
+  std::unique_ptr<Weight> head_;
+};
+
+}  // namespace encore::lowering

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <utility>
+
+#include "bucket_capture.h"
+#include "encore/lowering/runners.h"
+
+namespace encore::lowering {
+
+DecodeGraphRunner::DecodeGraphRunner(std::shared_ptr<StepContext> step_context,
+                                     const LayerStack& layer_stack, Buckets buckets, bool padding,
+                                     bool observed)
+    : StepRunner(std::move(step_context), layer_stack),
+      buckets_(std::move(buckets)),
+      captured_(buckets_.sizes().size()),
+      padding_(padding),
+      observed_(observed) {}
+
+Result<RunnerCapture> DecodeGraphRunner::capture(std::shared_ptr<StepContext> step_context,
+                                                 const LayerStack& layer_stack,
+                                                 const CaptureOptions& options, bool observed,
+                                                 CaptureReport report) {
+  // A decode step brings one token a request, so both limits bound it.
+  const int32_t maximum = std::min(options.limits.max_requests, options.limits.max_tokens);
+  const std::vector<int32_t> sizes =
+      options.decode_buckets.empty() ? default_decode_buckets(maximum) : options.decode_buckets;
+  ENCORE_ASSIGN_OR_RETURN(Buckets buckets, Buckets::create(sizes, maximum));
+  std::unique_ptr<DecodeGraphRunner> runner(new DecodeGraphRunner(
+      std::move(step_context), layer_stack, std::move(buckets), options.padding, observed));
+  capture_largest_first(runner->buckets_, options, runner->context(), report,
+                        [&](size_t index, int32_t size, BucketReport& bucket) {
+                          return runner->capture_bucket(size, runner->captured_[index], bucket);
+                        });
+  return RunnerCapture{std::move(runner), std::move(report)};
+}
+
+Status DecodeGraphRunner::capture_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
+  Device& device = context().device();
+  bucket.step = context().step_of(size, size, &report.arena_bytes);
+  const auto build = [&]() { return stack().forward(device.ops(), bucket.step); };
+  ENCORE_ASSIGN_OR_RETURN(bucket.graph, record(device, build));
+  report.executable_bytes = bucket.graph->executable_bytes();
+  report.num_nodes = bucket.graph->num_nodes();
+  report.num_segments = 1;
+  return {};
+}
+
+RunnerCheck DecodeGraphRunner::check_bucket(const ForwardBatch& batch) const {
+  if (observed_) return {Reason::kObserved, 0};
+  // With one token each there are as many tokens as requests; an empty request would hide a longer
+  // one.
+  if (batch.num_tokens() != batch.num_requests()) return {Reason::kNotDecode, 0};
+  for (size_t i = 0; i + 1 < batch.q_start.size(); ++i) {
+    if (batch.q_start[i + 1] - batch.q_start[i] != 1) return {Reason::kNotDecode, 0};
+  }
+  const int32_t index = buckets_.find(batch.num_requests(), padding_);
+  if (index < 0) {
+    return {batch.num_requests() > buckets_.maximum() ? Reason::kTooManyRequests
+                                                      : Reason::kNoExactBucket,
+            0};
+  }
+  if (captured_[static_cast<size_t>(index)].graph == nullptr) return {Reason::kNotCaptured, 0};
+  return {Reason::kNone, buckets_.sizes()[static_cast<size_t>(index)]};
+}
+
+StepRunner::PaddedSize DecodeGraphRunner::padded_size(const ForwardBatch&, int32_t bucket) const {
+  return {bucket, bucket};
+}
+
+Result<Matrix> DecodeGraphRunner::execute(const ForwardBatch&, int32_t bucket) {
+  Bucket& captured = captured_[static_cast<size_t>(buckets_.find(bucket, false))];
+  ENCORE_RETURN_IF_ERROR(context().device().launch(*captured.graph));
+  return captured.step.activations.logits;
+}
+
+}  // namespace encore::lowering

@@ -1,0 +1,201 @@
+#include "encore/lowering/layer_stack.h"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "encore/dtype.h"
+
+namespace encore::lowering {
+namespace {
+
+// Stages of a step, for lifetimes. The stages of a layer repeat; one layer's stand for all.
+enum Stage : int32_t {
+  kEmbed,
+  kAttentionNorm,
+  kQkv,
+  kRope,
+  kAttention,
+  kAttentionOutput,
+  kMlpNorm,
+  kGateUp,
+  kDown,
+  kGather,
+  kFinalNorm,
+  kHead,
+  kSample,
+};
+
+// Finds weights by name and counts the bytes loaded.
+class WeightFinder {
+ public:
+  WeightFinder(const WeightSource& source, const std::function<bool(int64_t, int64_t)>& progress)
+      : source_(source), progress_(progress) {
+    for (const WeightInfo& info : source.weights()) total_bytes_ += info.bytes;
+  }
+
+  Result<size_t> find(const std::string& name) {
+    const int64_t index = find_weight(source_, name);
+    if (index < 0) return not_found("the model has no weight '" + name + "'");
+    loaded_bytes_ += source_.weights()[static_cast<size_t>(index)].bytes;
+    return static_cast<size_t>(index);
+  }
+
+  Status report() const {
+    if (progress_ && !progress_(loaded_bytes_, total_bytes_)) {
+      return cancelled("loading was cancelled");
+    }
+    return {};
+  }
+
+ private:
+  const WeightSource& source_;
+  const std::function<bool(int64_t, int64_t)>& progress_;
+  int64_t total_bytes_ = 0;
+  int64_t loaded_bytes_ = 0;
+};
+
+Result<LinearPart> find_part(WeightFinder& finder, const std::string& name, bool has_bias) {
+  LinearPart part;
+  ENCORE_ASSIGN_OR_RETURN(part.weight, finder.find(name + ".weight"));
+  if (has_bias) {
+    ENCORE_ASSIGN_OR_RETURN(const size_t bias, finder.find(name + ".bias"));
+    part.bias = static_cast<int64_t>(bias);
+  }
+  return part;
+}
+
+// One linear over the named weights, side by side.
+Result<std::unique_ptr<Weight>> load_fused(Ops& ops, const WeightSource& source,
+                                           WeightFinder& finder, const std::string& prefix,
+                                           std::initializer_list<const char*> names, bool has_bias,
+                                           Epilogue epilogue) {
+  std::array<LinearPart, 3> parts;
+  size_t count = 0;
+  for (const char* name : names) {
+    ENCORE_ASSIGN_OR_RETURN(parts[count++], find_part(finder, prefix + name, has_bias));
+  }
+  return ops.load_linear(source, std::span(parts.data(), count), epilogue);
+}
+
+Result<std::unique_ptr<Weight>> load_norm(Ops& ops, const WeightSource& source,
+                                          WeightFinder& finder, const std::string& name) {
+  ENCORE_ASSIGN_OR_RETURN(const size_t index, finder.find(name));
+  return ops.load_norm(source, index);
+}
+
+}  // namespace
+
+ActivationPlan::ActivationPlan(const ModelSpec& spec, DType activation_dtype, int32_t tokens,
+                               int32_t logit_rows) {
+  const int64_t width = dtype_info(activation_dtype).block_bytes;
+  const auto add = [&](const char* name, Matrix Activations::*member, int32_t rows, int64_t columns,
+                       int64_t element_bytes, Stage first, Stage last) {
+    const int32_t id = arena_.add(name, rows * columns * element_bytes, first, last);
+    entries_.push_back({member, rows, static_cast<int32_t>(columns), id});
+  };
+  using A = Activations;
+  add("hidden", &A::hidden, tokens, spec.hidden_size, width, kEmbed, kGather);
+  add("normed", &A::normed, tokens, spec.hidden_size, width, kAttentionNorm, kQkv);
+  add("qkv", &A::qkv, tokens, spec.q_size() + 2 * spec.kv_size(), width, kQkv, kAttention);
+  add("attended", &A::attended, tokens, spec.q_size(), width, kAttention, kAttentionOutput);
+  add("mlp_normed", &A::mlp_normed, tokens, spec.hidden_size, width, kMlpNorm, kGateUp);
+  add("gated", &A::gated, tokens, spec.intermediate_size, width, kGateUp, kDown);
+  add("head_hidden", &A::head_hidden, logit_rows, spec.hidden_size, width, kGather, kFinalNorm);
+  add("head_normed", &A::head_normed, logit_rows, spec.hidden_size, width, kFinalNorm, kHead);
+  add("logits", &A::logits, logit_rows, spec.vocab_size, sizeof(float), kHead, kSample);
+  arena_.solve();
+}
+
+Activations ActivationPlan::at(std::byte* base) const {
+  Activations activations;
+  for (const Entry& entry : entries_) {
+    activations.*entry.member = {base + arena_.offset(entry.id), entry.rows, entry.columns};
+  }
+  return activations;
+}
+
+Result<std::unique_ptr<LayerStack>> LayerStack::load(
+    Ops& ops, const ModelSpec& spec, const WeightSource& source,
+    const std::function<bool(int64_t, int64_t)>& progress) {
+  std::unique_ptr<LayerStack> stack(new LayerStack(spec));
+  WeightFinder finder(source, progress);
+  ENCORE_ASSIGN_OR_RETURN(const size_t embedding, finder.find("embed.weight"));
+  ENCORE_ASSIGN_OR_RETURN(stack->embedding_, ops.load_embedding(source, embedding));
+  ENCORE_ASSIGN_OR_RETURN(stack->rope_, ops.load_rope(stack->spec_));
+  ENCORE_RETURN_IF_ERROR(finder.report());
+  for (int64_t i = 0; i < spec.num_layers; ++i) {
+    const std::string prefix = "layers." + std::to_string(i) + ".";
+    const auto norm = [&](const char* name) {
+      return load_norm(ops, source, finder, prefix + name + ".weight");
+    };
+    const auto linear = [&](std::initializer_list<const char*> names, bool bias,
+                            Epilogue epilogue) {
+      return load_fused(ops, source, finder, prefix, names, bias, epilogue);
+    };
+    Layer layer;
+    ENCORE_ASSIGN_OR_RETURN(layer.attention_norm, norm("attention_norm"));
+    ENCORE_ASSIGN_OR_RETURN(layer.qkv, linear({"q", "k", "v"}, spec.qkv_bias, Epilogue::kNone));
+    if (spec.qk_norm) {
+      ENCORE_ASSIGN_OR_RETURN(layer.q_norm, norm("q_norm"));
+      ENCORE_ASSIGN_OR_RETURN(layer.k_norm, norm("k_norm"));
+    }
+    ENCORE_ASSIGN_OR_RETURN(layer.o, linear({"o"}, spec.attention_output_bias, Epilogue::kAdd));
+    ENCORE_ASSIGN_OR_RETURN(layer.mlp_norm, norm("mlp_norm"));
+    ENCORE_ASSIGN_OR_RETURN(layer.gate_up,
+                            linear({"gate", "up"}, spec.mlp_bias, Epilogue::kSiluMul));
+    ENCORE_ASSIGN_OR_RETURN(layer.down, linear({"down"}, spec.mlp_bias, Epilogue::kAdd));
+    stack->layers_.push_back(std::move(layer));
+    ENCORE_RETURN_IF_ERROR(finder.report());
+  }
+  ENCORE_ASSIGN_OR_RETURN(stack->norm_, load_norm(ops, source, finder, "norm.weight"));
+  const char* head = spec.tied_embeddings ? "embed" : "head";
+  ENCORE_ASSIGN_OR_RETURN(stack->head_,
+                          load_fused(ops, source, finder, "", {head}, false, Epilogue::kNone));
+  ENCORE_RETURN_IF_ERROR(finder.report());
+  return stack;
+}
+
+Status LayerStack::embed(Ops& ops, const Step& step) const {
+  ENCORE_RETURN_IF_ERROR(
+      ops.embed(*embedding_, step.inputs, step.results, step.activations.hidden));
+  return ops.plan_attention({step.kv, 0, &spec_, nullptr, nullptr, rope_.get()}, step.inputs);
+}
+
+Status LayerStack::layer(Ops& ops, const Step& step, int32_t index) const {
+  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const Activations& a = step.activations;
+  const Rows tokens{step.inputs.num_tokens, a.hidden.rows};
+  const AttentionLayer attention{step.kv,    index, &spec_, layer.q_norm.get(), layer.k_norm.get(),
+                                 rope_.get()};
+  const float eps = spec_.rms_norm_eps;
+  ENCORE_RETURN_IF_ERROR(ops.rms_norm(a.hidden, *layer.attention_norm, eps, tokens, a.normed));
+  ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.qkv, Epilogue::kNone, tokens, a.qkv));
+  ENCORE_RETURN_IF_ERROR(ops.rope_kv_write(a.qkv, attention, step.inputs));
+  ENCORE_RETURN_IF_ERROR(ops.attention(a.qkv, attention, step.inputs, a.attended));
+  ENCORE_RETURN_IF_ERROR(ops.linear(a.attended, *layer.o, Epilogue::kAdd, tokens, a.hidden));
+  ENCORE_RETURN_IF_ERROR(ops.rms_norm(a.hidden, *layer.mlp_norm, eps, tokens, a.mlp_normed));
+  ENCORE_RETURN_IF_ERROR(
+      ops.linear(a.mlp_normed, *layer.gate_up, Epilogue::kSiluMul, tokens, a.gated));
+  return ops.linear(a.gated, *layer.down, Epilogue::kAdd, tokens, a.hidden);
+}
+
+Status LayerStack::head(Ops& ops, const Step& step) const {
+  const Activations& a = step.activations;
+  const Rows rows{step.inputs.num_logit_rows, a.logits.rows};
+  ENCORE_RETURN_IF_ERROR(ops.gather_logit_rows(a.hidden, step.inputs, a.head_hidden));
+  ENCORE_RETURN_IF_ERROR(
+      ops.rms_norm(a.head_hidden, *norm_, spec_.rms_norm_eps, rows, a.head_normed));
+  ENCORE_RETURN_IF_ERROR(ops.linear(a.head_normed, *head_, Epilogue::kNone, rows, a.logits));
+  return ops.sample(a.logits, step.inputs, step.results);
+}
+
+Status LayerStack::forward(Ops& ops, const Step& step) const {
+  ENCORE_RETURN_IF_ERROR(embed(ops, step));
+  for (int32_t i = 0; i < static_cast<int32_t>(layers_.size()); ++i) {
+    ENCORE_RETURN_IF_ERROR(layer(ops, step, i));
+  }
+  return head(ops, step);
+}
+
+}  // namespace encore::lowering

@@ -1,0 +1,26 @@
+#include "encore/lowering/step_runner.h"
+
+#include <string>
+
+namespace encore::lowering {
+
+RunnerCheck StepRunner::check(const ForwardBatch& batch, const StepOutput& output) const {
+  const Reason reason = context_->staging().fits(batch, output);
+  if (reason != Reason::kNone) return {reason, 0};
+  return check_bucket(batch);
+}
+
+Result<Ticket> StepRunner::submit(const ForwardBatch& batch, const StepOutput& output) {
+  const RunnerCheck checked = check(batch, output);
+  if (!checked.ok()) {
+    return failed_precondition(
+        "the " + std::string(runner_kind_name(kind())) +
+        " runner cannot run this batch: " + std::string(reason_name(checked.reason)));
+  }
+  const PaddedSize padded = padded_size(batch, checked.bucket);
+  ENCORE_RETURN_IF_ERROR(context_->stage(batch, output, padded.tokens, padded.requests));
+  ENCORE_ASSIGN_OR_RETURN(const Matrix logits, execute(batch, checked.bucket));
+  return context_->finish(batch, output, logits);
+}
+
+}  // namespace encore::lowering
