@@ -45,9 +45,9 @@ struct DispatchStats {
 struct Dispatch {
   Runner* runner = nullptr;
   RunnerKind kind = RunnerKind::kEager;
-  int32_t bucket = 0;     // 0 for eager
-  int32_t cost_row = -1;  // index of the size among measured costs; -1: no choice to learn
-  Reason fallback = Reason::kNone;  // why eager runs
+  int32_t bucket = 0;               // 0 for eager
+  int32_t size_index = -1;          // where its cost is kept; -1: there is nothing to compare
+  Reason fallback = Reason::kNone;  // why eager runs, unless only to be measured
 };
 
 // Each candidate (decode graph, prefill graph, eager) says whether it can run a batch; among those
@@ -77,38 +77,40 @@ class Dispatcher {
  private:
   static constexpr int32_t kNumKinds = 3;
 
-  // Running mean of step times; the first sample (cold caches) gives way to the second.
+  // Running mean of step times. The first sample (cold caches) gives way to the second.
   struct Cost {
+    int64_t sent = 0;  // steps given to the runner, done or not, since it was last unknown
     int64_t samples = 0;
+    int64_t last_step = 0;  // of its size, that it ran
     double mean_us = 0.0;
-    void add(double us);
   };
   // What steps of one padded size cost on each kind of runner.
-  struct CostRow {
-    RunnerKind key_kind;
-    int32_t key_bucket;
-    std::array<Cost, kNumKinds> costs{};    // by kind
-    std::array<int64_t, kNumKinds> sent{};  // steps given to each kind, done or not
+  struct SizeCosts {
+    RunnerKind kind = RunnerKind::kEager;  // whose bucket the size is
+    int32_t bucket = 0;
+    int64_t steps = 0;
+    std::array<Cost, kNumKinds> costs;  // by RunnerKind
   };
   struct Candidate {
     Runner* runner = nullptr;
     RunnerCheck check;
+
+    bool able() const { return runner != nullptr && check.ok(); }
   };
-  using Candidates = std::array<Candidate, kNumKinds>;  // by kind
+  using Candidates = std::array<Candidate, kNumKinds>;  // by RunnerKind
 
   Candidates ask(const ForwardBatch& batch, const StepOutput& output) const;
-  Reason graph_reason(const ForwardBatch& batch, const Candidates& candidates) const;
-  Status no_runner(const Candidates& candidates, bool eager_allowed) const;
-  int32_t cost_row(const Candidates& candidates);
-  RunnerKind cheapest(const Candidates& candidates, const CostRow& row) const;
+  int32_t find_size(const Candidates& candidates);
+  RunnerKind pick(const Candidates& candidates, SizeCosts& size) const;
+  Result<Dispatch> without_graph(const ForwardBatch& batch, const Candidates& candidates);
+  Status refusal(const Candidates& candidates) const;
   void log_once(Reason reason, RunnerKind kind);
+  BucketCount& bucket_count(RunnerKind kind, int32_t bucket);
 
-  Runner* eager_ = nullptr;
-  Runner* prefill_ = nullptr;  // null if prefill runs eagerly
-  Runner* decode_ = nullptr;   // null if decode is not captured
+  std::array<Runner*, kNumKinds> runners_{};  // by RunnerKind; null where there is none
   DispatchOptions options_;
   LogSink log_;
-  std::vector<CostRow> rows_;
+  std::vector<SizeCosts> sizes_;
   std::array<std::array<bool, kNumReasons>, kNumKinds> logged_{};
 
   mutable std::mutex stats_mutex_;  // guards stats_

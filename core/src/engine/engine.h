@@ -16,16 +16,24 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "encore/backend.h"
 #include "encore/capture.h"
 #include "encore/status.h"
+#include "engine/batch_builder.h"
 #include "engine/dispatch.h"
 #include "engine/log.h"
 #include "engine/request.h"
+#include "engine/request_state.h"
+#include "engine/scheduler.h"
+#include "engine/submitted_step.h"
 #include "engine/token_text.h"
 
 namespace encore {
@@ -66,7 +74,7 @@ struct EngineStats {
   int64_t num_steps = 0;
   int64_t num_preemptions = 0;
   int64_t steps_ahead = 0;        // submitted before the previous step's tokens were known
-  int64_t prompt_tokens = 0;      // computed by prefill, recomputation after preemption included
+  int64_t prompt_tokens = 0;      // of prompts; those computed again after preemption too
   int64_t generation_tokens = 0;  // sent in events
   std::array<int64_t, kNumFinishReasons> finished{};  // requests by FinishReason
   StepCosts total_costs;
@@ -118,10 +126,53 @@ class Engine {
   int32_t max_request_tokens() const;
 
  private:
-  class Impl;
-  explicit Engine(std::unique_ptr<Impl> impl);
+  using Clock = std::chrono::steady_clock;
 
-  std::unique_ptr<Impl> impl_;
+  Engine(Model& model, const KvInfo& kv, GraphsCapture graphs, EngineOptions options);
+
+  void take_arrivals(std::vector<RequestEvent>& events);
+  Status submit_step(bool ahead, std::vector<RequestEvent>& events);
+  Status submit_planned(SubmittedStep& step, std::vector<RequestEvent>& events);
+  void note_submitted(SubmittedStep& step);
+  Status await_step(std::vector<RequestEvent>& events);
+  void process_step(SubmittedStep& step, std::vector<RequestEvent>& events);
+  void process_row(RequestState& request, const StepOutput& output, int32_t row,
+                   std::vector<RequestEvent>& events);
+  Status check_guards();
+  void end(RequestState& request, FinishReason reason, std::string_view message,
+           std::vector<RequestEvent>& events);
+  void close(RequestState& request);
+  Status fail_all(const Status& error, std::vector<RequestEvent>& events);
+  void publish_stats(const StepCosts& costs);
+
+  Model& model_;
+  const KvInfo kv_;
+  const EngineOptions options_;
+  // A ring; more than one is in flight only with submit_ahead. Outlives the runners, which write to
+  // its memory.
+  std::array<SubmittedStep, 2> steps_;
+  GraphsCapture graphs_;
+
+  // Used by step() alone.
+  Scheduler scheduler_;
+  BatchBuilder builder_;
+  Dispatcher dispatcher_;
+  int32_t oldest_step_ = 0;
+  Clock::time_point last_step_done_;
+  StepCosts costs_;  // of the step being made
+  std::vector<std::unique_ptr<RequestState>> arrivals_;
+  std::vector<RequestId> cancels_;
+  EngineStats counts_;
+
+  // Shared with add(), cancel(), idle() and stats().
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<RequestState>> inbox_;
+  std::vector<RequestId> cancel_inbox_;
+  std::unordered_set<RequestId> live_;  // added, last event not made yet
+  RequestId last_id_ = 0;
+  int32_t num_in_flight_ = 0;  // steps; written by step() only
+  Status broken_;              // why the engine accepts nothing more
+  EngineStats stats_;
 };
 
 }  // namespace encore
