@@ -133,11 +133,11 @@ need_model() {
 delete it and try again"
 }
 
-# configure PRESET [cmake arguments...]: into build/PRESET.
+# configure NAME PRESET [cmake arguments...]: into build/NAME.
 configure() {
-  local preset="$1"
-  shift
-  quietly "configure-$preset" cmake --preset "$preset" -S "$root" \
+  local name="$1" preset="$2"
+  shift 2
+  quietly "configure-$name" cmake --preset "$preset" -S "$root" -B "$root/build/$name" \
     -DPython3_EXECUTABLE="$python" -DPython_EXECUTABLE="$python" -DPYTHON_EXECUTABLE="$python" \
     --no-warn-unused-cli "$@"
 }
