@@ -1,0 +1,287 @@
+// Quantised weights with AVX-512 VNNI, and conversion of activations.
+#include <immintrin.h>
+
+#include "linear_epilogue.h"
+#include "linear_panels_avx512.h"
+
+namespace encore::kernels {
+namespace {
+
+// Partial sums of one tile of R rows by P panels.
+template <int R, int P>
+struct Tile {
+  __m512 sum[R][P];
+};
+
+// Where a tile reads: P panels and R rows.
+template <int P>
+struct TileInput {
+  const uint8_t* panel[P];
+  const std::byte* x;  // the first row
+  int64_t x_stride;
+  int64_t k;
+};
+
+inline const ActivationGroup* row_groups(const std::byte* x, int64_t stride, int row) {
+  return reinterpret_cast<const ActivationGroup*>(x + row * stride);
+}
+
+inline __m512i broadcast_quad(const ActivationGroup& group, int quad) {
+  int32_t value;
+  __builtin_memcpy(&value, group.codes + 4 * quad, sizeof(value));
+  return _mm512_set1_epi32(value);
+}
+
+// Adds the integer dot products of quads [kFirst, kFirst + kCount) of a group, then scales them.
+template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
+[[gnu::always_inline]] inline void accumulate(const TileInput<P>& in, int64_t g,
+                                              const PanelScales (&scales)[P], Tile<R, P>& tile) {
+  __m512i dot[R][P];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const ActivationGroup& x = row_groups(in.x, in.x_stride, r)[g];
+    __m512i start = _mm512_setzero_si512();
+    if constexpr (Format::kZeroShift > 0) {
+      const int32_t negative =
+          kCount == 8 ? x.negative_sum[0] + x.negative_sum[1] : x.negative_sum[kFirst / 4];
+      start = _mm512_set1_epi32(negative * (1 << Format::kZeroShift));
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) dot[r][p] = start;
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kCount; ++i) {
+    // Quads that share bytes follow each other, so that the bytes are loaded once.
+    const int quad = kCount == 8 ? (i % 2) * 4 + i / 2 : kFirst + i;
+    __m512i w[P];
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) {
+      w[p] = Format::codes(in.panel[p] + g * Format::kCodeBytes, quad);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const __m512i x = broadcast_quad(row_groups(in.x, in.x_stride, r)[g], quad);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) dot[r][p] = _mm512_dpbusd_epi32(dot[r][p], w[p], x);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    const ActivationGroup& x = row_groups(in.x, in.x_stride, r)[g];
+    const __m512 x_scale = _mm512_set1_ps(x.scale);
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) {
+      const __m512 scale = _mm512_mul_ps(scales[p].scale[kFirst / 4], x_scale);
+      __m512& sum = tile.sum[r][p];
+      sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[r][p]), scale, sum);
+      if constexpr (kMin) {
+        sum = _mm512_fmadd_ps(scales[p].min, _mm512_set1_ps(x.scaled_sum), sum);
+      }
+    }
+  }
+}
+
+// kPrefetch: bytes ahead of use, 0 for none; only for tiles whose weights come from memory.
+template <typename Format, int R, int P, int kPrefetch>
+inline void run_tile(const TileInput<P>& in, Tile<R, P>& tile) {
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) tile.sum[r][p] = _mm512_setzero_ps();
+  }
+  const int64_t groups = in.k / kGroup;
+  const int64_t code_bytes = groups * Format::kCodeBytes;
+  for (int64_t g = 0; g < groups; ++g) {
+    PanelScales scales[P];
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) {
+      scales[p] = Format::scales(in.panel[p] + code_bytes, g);
+      if constexpr (kPrefetch > 0) {
+        const uint8_t* ahead = in.panel[p] + kPrefetch + g * Format::kGroupBytes;
+        for (int line = 0; line < Format::kGroupBytes; line += 64) {
+          _mm_prefetch(reinterpret_cast<const char*>(ahead + line), _MM_HINT_T0);
+        }
+      }
+    }
+    if constexpr (Format::kHalves) {
+      accumulate<Format, R, P, 0, 4, false>(in, g, scales, tile);
+      accumulate<Format, R, P, 4, 4, Format::kMin>(in, g, scales, tile);
+    } else {
+      accumulate<Format, R, P, 0, 8, Format::kMin>(in, g, scales, tile);
+    }
+  }
+}
+
+// Computes and stores rows [row, row + R) of P panels, the p-th beginning at columns[p].
+template <typename Format, int R, int P, int kPrefetch>
+void store_tile(const ColumnTask& task, int64_t row, const int64_t (&columns)[P]) {
+  TileInput<P> in;
+  const int64_t bytes = panel_bytes(task.type, task.k);
+  for (int p = 0; p < P; ++p) {
+    in.panel[p] =
+        reinterpret_cast<const uint8_t*>(task.weights) + columns[p] / kPanelColumns * bytes;
+  }
+  in.x = task.activations + row * task.activation_stride;
+  in.x_stride = task.activation_stride;
+  in.k = task.k;
+  Tile<R, P> tile;
+  run_tile<Format, R, P, kPrefetch>(in, tile);
+  for (int r = 0; r < R; ++r) {
+    for (int p = 0; p < P; ++p) {
+      alignas(64) float sums[kPanelColumns];
+      _mm512_store_ps(sums, tile.sum[r][p]);
+      const int64_t count = smaller(kPanelColumns, task.n - columns[p]);
+      finish_row(task, row + r, columns[p], count, sums);
+    }
+  }
+}
+
+// All rows of P panels, in tiles of up to 6 rows, as equal as can be.
+template <typename Format, int P>
+void run_rows(const ColumnTask& task, const int64_t (&columns)[P]) {
+  constexpr int kMaxRows = 6;
+  const int64_t rows = task.row_end - task.row_begin;
+  const int64_t tiles = (rows + kMaxRows - 1) / kMaxRows;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t begin = task.row_begin + rows * t / tiles;
+    const int64_t end = task.row_begin + rows * (t + 1) / tiles;
+    switch (end - begin) {
+      case 1:
+        store_tile<Format, 1, P, 0>(task, begin, columns);
+        break;
+      case 2:
+        store_tile<Format, 2, P, 0>(task, begin, columns);
+        break;
+      case 3:
+        store_tile<Format, 3, P, 0>(task, begin, columns);
+        break;
+      case 4:
+        store_tile<Format, 4, P, 0>(task, begin, columns);
+        break;
+      case 5:
+        store_tile<Format, 5, P, 0>(task, begin, columns);
+        break;
+      default:
+        store_tile<Format, 6, P, 0>(task, begin, columns);
+        break;
+    }
+  }
+}
+
+// One or two rows: bound by memory, so four panels at a time, far apart, as four streams.
+template <typename Format, int R>
+int64_t run_streams(const ColumnTask& task, int64_t panels) {
+  constexpr int kPrefetch = 4096;
+  const int64_t stream_panels = panels / 4;
+  for (int64_t i = 0; i < stream_panels; ++i) {
+    int64_t columns[4];
+    for (int s = 0; s < 4; ++s) {
+      columns[s] = task.col_begin + (s * stream_panels + i) * kPanelColumns;
+    }
+    store_tile<Format, R, 4, kPrefetch>(task, task.row_begin, columns);
+  }
+  return stream_panels * 4;
+}
+
+template <typename Format>
+void run_columns(const ColumnTask& task) {
+  const int64_t panels = (task.col_end - task.col_begin + kPanelColumns - 1) / kPanelColumns;
+  const int32_t rows = task.row_end - task.row_begin;
+  int64_t done = 0;
+  if (rows == 1) done = run_streams<Format, 1>(task, panels);
+  if (rows == 2) done = run_streams<Format, 2>(task, panels);
+  for (; done + 2 <= panels; done += 2) {
+    const int64_t column = task.col_begin + done * kPanelColumns;
+    run_rows<Format, 2>(task, {column, column + kPanelColumns});
+  }
+  if (done < panels) run_rows<Format, 1>(task, {task.col_begin + done * kPanelColumns});
+}
+
+void quantize_group(const float* x, ActivationGroup* out) {
+  const __m512 x0 = _mm512_loadu_ps(x);
+  const __m512 x1 = _mm512_loadu_ps(x + 16);
+  const __m512i absolute = _mm512_set1_epi32(0x7FFFFFFF);
+  const __m512i largest = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x0), absolute),
+                                           _mm512_and_si512(_mm512_castps_si512(x1), absolute));
+  const float magnitude = __builtin_bit_cast(float, _mm512_reduce_max_epu32(largest));
+  const bool zero = magnitude < kSmallestActivation;
+  const __m512 inverse = _mm512_set1_ps(zero ? 0.0F : 127.0F / magnitude);
+  const __m512i code0 = _mm512_cvtps_epi32(_mm512_mul_ps(x0, inverse));
+  const __m512i code1 = _mm512_cvtps_epi32(_mm512_mul_ps(x1, inverse));
+  const __m128i bytes0 = _mm512_cvtsepi32_epi8(code0);
+  const __m128i bytes1 = _mm512_cvtsepi32_epi8(code1);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out->codes), bytes0);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out->codes + 16), bytes1);
+  const int32_t sum0 = _mm512_reduce_add_epi32(_mm512_cvtepi8_epi32(bytes0));
+  const int32_t sum1 = _mm512_reduce_add_epi32(_mm512_cvtepi8_epi32(bytes1));
+  out->scale = zero ? 0.0F : magnitude / 127.0F;
+  out->scaled_sum = out->scale * static_cast<float>(sum0 + sum1);
+  out->negative_sum[0] = -sum0;
+  out->negative_sum[1] = -sum1;
+}
+
+void quantize_rows(const RowsTask& task) {
+  for (int64_t row = task.row_begin; row < task.row_end; ++row) {
+    const float* x = task.x + row * task.x_stride;
+    auto* out = reinterpret_cast<ActivationGroup*>(task.out + row * quantised_stride(task.k));
+    for (int64_t g = 0; g < task.k / kGroup; ++g) quantize_group(x + g * kGroup, out + g);
+  }
+}
+
+// Nearest even by integer arithmetic, for processors without AVX512_BF16; same bits as its
+// instruction except that denormals are kept.
+void round_rows(const RowsTask& task) {
+  for (int64_t row = task.row_begin; row < task.row_end; ++row) {
+    const float* x = task.x + row * task.x_stride;
+    auto* out = reinterpret_cast<uint16_t*>(task.out + row * bf16_stride(task.k));
+    for (int64_t i = 0; i < task.k; i += 16) {
+      const int64_t left = smaller(16, task.k - i);
+      const auto mask = static_cast<__mmask16>((1U << left) - 1U);
+      const __m512 value = _mm512_maskz_loadu_ps(mask, x + i);
+      const __m512i bits = _mm512_castps_si512(value);
+      const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+      const __m512i rounded =
+          _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+      const __mmask16 nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+      const __m512i result = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+      _mm512_mask_cvtepi32_storeu_epi16(out + i, mask, _mm512_srli_epi32(result, 16));
+    }
+  }
+}
+
+void float_columns(const ColumnTask& task) {
+  if (task.type == WeightType::kBF16 && cpu_features().avx512_bf16) {
+    bf16_columns_avx512(task);
+  } else {
+    float_columns_avx512(task);
+  }
+}
+
+}  // namespace
+
+void quantised_columns_avx512(const ColumnTask& task) {
+  switch (task.type) {
+    case WeightType::kQ8_0:
+      return run_columns<PanelQ8>(task);
+    case WeightType::kQ4_0:
+      return run_columns<PanelQ4>(task);
+    case WeightType::kQ4_1:
+      return run_columns<PanelQ41>(task);
+    case WeightType::kQ4_K:
+      return run_columns<PanelQ4K>(task);
+    case WeightType::kQ5_K:
+      return run_columns<PanelQ5K>(task);
+    case WeightType::kQ6_K:
+      return run_columns<PanelQ6K>(task);
+    default:
+      return;
+  }
+}
+
+const LinearKernels& linear_kernels_avx512() {
+  static constexpr LinearKernels kKernels = {quantize_rows, round_rows, 1, quantised_columns_avx512,
+                                             float_columns};
+  return kKernels;
+}
+
+}  // namespace encore::kernels
