@@ -22,13 +22,13 @@
 
 namespace encore::kernels {
 
+namespace {  // compiled once for each instruction set: must not be shared between them
+
 struct RowScan {
   float maximum;   // -infinity if there is nothing above it
   int32_t argmax;  // the lowest id that has it
   bool finite;     // no NaN and no +infinity
 };
-
-namespace {  // compiled once for each instruction set: must not be shared between them
 
 // A thread's scratch.
 struct SampleScratch {
@@ -45,8 +45,9 @@ struct SampleScratch {
 };
 
 inline int32_t pending_token(const SampleArgs& args, int32_t row) {
-  if (args.pending_rows == nullptr || args.pending_rows[row] < 0) return -1;
-  return args.previous_tokens[args.pending_rows[row]];
+  if (args.token_ids == nullptr) return -1;
+  const int32_t input = args.logit_rows[row];
+  return args.token_ids[input] < 0 ? args.input_tokens[input] : -1;
 }
 
 inline bool has_penalty(const RowSampling& p) {
@@ -67,11 +68,11 @@ inline void penalise(const RowSampling& p, int32_t output_count, float* x) {
 }
 
 inline void edit_row(const SampleArgs& args, int32_t row, float* x) {
-  const int32_t n = args.num_valid_tokens;
+  const int32_t n = *args.num_valid_tokens;
   if (args.bias_start != nullptr) {
     for (int32_t i = args.bias_start[row]; i < args.bias_start[row + 1]; ++i) {
-      const int32_t token = args.bias_tokens[i];
-      if (token >= 0 && token < n) x[token] += args.bias_values[i];
+      const TokenBias& entry = args.biases[i];
+      if (entry.token >= 0 && entry.token < n) x[entry.token] += entry.bias;
     }
   }
   const RowSampling& p = args.params[row];
@@ -79,13 +80,14 @@ inline void edit_row(const SampleArgs& args, int32_t row, float* x) {
   int32_t pending = pending_token(args, row);
   if (args.history_start != nullptr) {
     for (int32_t i = args.history_start[row]; i < args.history_start[row + 1]; ++i) {
-      const int32_t token = args.history_tokens[i];
-      int32_t output_count = args.history_output_counts[i];
+      const TokenCount& seen = args.history[i];
+      const int32_t token = seen.token;
+      int32_t output_count = seen.in_output;
       if (token == pending) {
         ++output_count;
         pending = -1;
       }
-      if (token < 0 || token >= n || args.history_prompt_counts[i] + output_count <= 0) continue;
+      if (token < 0 || token >= n || seen.in_prompt + output_count <= 0) continue;
       penalise(p, output_count, &x[token]);
     }
   }
@@ -117,7 +119,7 @@ void report_highest(const SampleArgs& args, int32_t row, const float* x, double 
   float* values = args.top_logprobs + static_cast<int64_t>(row) * args.max_logprobs;
   const int32_t wanted = std::min(args.params[row].num_logprobs, args.max_logprobs);
   int32_t found = 0;
-  if (wanted > 0) found = highest<Engine>(x, args.num_valid_tokens, wanted, tokens, values);
+  if (wanted > 0) found = highest<Engine>(x, *args.num_valid_tokens, wanted, tokens, values);
   for (int32_t i = 0; i < found; ++i) {
     values[i] = static_cast<float>(static_cast<double>(values[i]) - log_sum);
   }
@@ -181,7 +183,7 @@ inline void fail_row(const SampleArgs& args, int32_t row, RowStatus status) {
 
 template <typename Engine>
 void sample_row(const SampleArgs& args, int32_t row, const SampleScratch& scratch) {
-  const int32_t n = args.num_valid_tokens;
+  const int32_t n = *args.num_valid_tokens;
   const RowSampling& p = args.params[row];
   const float* raw = args.logits + row * args.logits_stride;
   const RowScan raw_scan = Engine::scan(raw, n);
@@ -214,7 +216,7 @@ void sample_row(const SampleArgs& args, int32_t row, const SampleScratch& scratc
 
 template <typename Engine>
 void sample_rows(const SampleArgs& args, const Worker& worker) {
-  const SampleScratch scratch(worker.scratch, args.num_valid_tokens);
+  const SampleScratch scratch(worker.scratch, *args.num_valid_tokens);
   for (int32_t row = worker.index; row < *args.num_rows; row += worker.count) {
     sample_row<Engine>(args, row, scratch);
   }

@@ -46,28 +46,40 @@ struct RowSampling {
   int64_t position;  // of the token being sampled; the stream is (seed, position)
 };
 
+struct TokenBias {
+  int32_t token;
+  float bias;  // added to the logit; -Inf forbids the token
+};
+
+struct TokenCount {
+  int32_t token;
+  int32_t in_prompt;  // times in the prompt
+  int32_t in_output;  // times in the output so far
+};
+
 struct SampleArgs {
-  const int32_t* num_rows;    // [1] live rows; outputs from there on are not touched
-  const float* logits;        // [rows, vocab], not modified
-  int64_t logits_stride;      // elements from row to row
-  int32_t num_valid_tokens;   // ids from there on are never sampled
-  const RowSampling* params;  // [rows]
+  const int32_t* num_rows;          // [1] live rows; outputs from there on are not touched
+  const float* logits;              // [rows, vocab], not modified
+  int64_t logits_stride;            // elements from row to row
+  const int32_t* num_valid_tokens;  // [1] ids from there on are never sampled; at most vocab
+  const RowSampling* params;        // [rows]
 
   // Bias, CSR. Null bias_start: none. Ids out of range are ignored.
-  const int32_t* bias_start;   // [rows + 1]
-  const int32_t* bias_tokens;  // distinct within a row
-  const float* bias_values;    // -Inf forbids the token
+  const int32_t* bias_start;  // [rows + 1]
+  const TokenBias* biases;
 
-  // Tokens seen so far, CSR. Null history_start: none. Ids out of range are ignored.
-  const int32_t* history_start;          // [rows + 1]
-  const int32_t* history_tokens;         // distinct within a row
-  const int32_t* history_prompt_counts;  // times in the prompt
-  const int32_t* history_output_counts;  // times in the output so far
-  // Output token not yet in the history: previous_tokens[pending_rows[i]]; -1: none. May be null.
-  const int32_t* pending_rows;     // [rows]
-  const int32_t* previous_tokens;  // [any]
+  // Tokens seen so far, CSR, distinct within a row. Null history_start: none. Ids out of range are
+  // ignored.
+  const int32_t* history_start;  // [rows + 1]
+  const TokenCount* history;
+  // An output token not yet in the history: row i's own input token, input_tokens[logit_rows[i]],
+  // where token_ids[logit_rows[i]] is negative (it was sampled in the step before). token_ids may
+  // be null: none.
+  const int32_t* logit_rows;    // [rows]
+  const int32_t* token_ids;     // [any]
+  const int32_t* input_tokens;  // [any]
 
-  int32_t* tokens;        // out [rows]; must not be previous_tokens
+  int32_t* tokens;        // out [rows]
   int32_t* row_status;    // out [rows], RowStatus
   float* token_logprobs;  // out [rows], where num_logprobs >= 0; may be null
   int32_t* top_tokens;    // out [rows, max_logprobs], falling; -1 past the row's N; may be null
@@ -75,7 +87,7 @@ struct SampleArgs {
   int32_t max_logprobs;   // rows asking for more get this many
 };
 
-// Splits by rows. Does not synchronise at its end. Scratch: sample_scratch_bytes() a thread.
+// Splits by rows. Does not synchronise at its end. Scratch: sample_scratch_bytes(vocab) a thread.
 using SampleKernel = void (*)(const SampleArgs&, const Worker&);
 
 // The best kernel at or below `level`.
