@@ -28,11 +28,15 @@ void add_reference(const AddArgs& args, const Worker& worker) {
 
 }  // namespace
 
-SiluMulKernel silu_mul_kernel(IsaLevel /*level*/) {
+SiluMulKernel silu_mul_kernel(IsaLevel level) {
+  if (level >= IsaLevel::kAvx512) return silu_mul_avx512;
+  if (level >= IsaLevel::kAvx2) return silu_mul_avx2;
   return silu_mul_reference;
 }
 
-AddKernel add_kernel(IsaLevel /*level*/) {
+AddKernel add_kernel(IsaLevel level) {
+  if (level >= IsaLevel::kAvx512) return add_avx512;
+  if (level >= IsaLevel::kAvx2) return add_avx2;
   return add_reference;
 }
 

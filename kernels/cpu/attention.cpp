@@ -5,7 +5,9 @@
 
 namespace encore::kernels {
 
-AttentionKernel attention_kernel(IsaLevel /*level*/) {
+AttentionKernel attention_kernel(IsaLevel level) {
+  if (level >= IsaLevel::kAvx512) return attention_avx512;
+  if (level >= IsaLevel::kAvx2) return attention_avx2;
   return attention_reference;
 }
 

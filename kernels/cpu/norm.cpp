@@ -26,7 +26,9 @@ void rms_norm_reference(const RmsNormArgs& args, const Worker& worker) {
 
 }  // namespace
 
-RmsNormKernel rms_norm_kernel(IsaLevel /*level*/) {
+RmsNormKernel rms_norm_kernel(IsaLevel level) {
+  if (level >= IsaLevel::kAvx512) return rms_norm_avx512;
+  if (level >= IsaLevel::kAvx2) return rms_norm_avx2;
   return rms_norm_reference;
 }
 

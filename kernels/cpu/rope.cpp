@@ -74,9 +74,9 @@ void rope_kv_reference(const RopeKvArgs& args, const Worker& worker) {
   const KvLayout& layout = args.kv.layout;
   const int32_t head_dim = layout.head_dim;
   const int32_t group = args.num_heads / layout.num_kv_heads;
-  const int64_t units = static_cast<int64_t>(*args.num_tokens) * layout.num_kv_heads;
-  const int64_t end = units * (worker.index + 1) / worker.count;
-  for (int64_t unit = units * worker.index / worker.count; unit < end; ++unit) {
+  const Share share = share_of(static_cast<int64_t>(*args.num_tokens) * layout.num_kv_heads,
+                               worker.index, worker.count);
+  for (int64_t unit = share.begin; unit < share.end; ++unit) {
     const int64_t token = unit / layout.num_kv_heads;
     const auto kv_head = static_cast<int32_t>(unit % layout.num_kv_heads);
     const float* row = args.qkv + token * args.qkv_stride;
@@ -106,11 +106,8 @@ void step_tables(const StepTablesArgs& args, const Worker& worker) {
   const int32_t tokens = *args.num_tokens;
   int32_t request = -1;  // of `token`, once q_start has been passed
   const int32_t requests = *args.num_requests;
-  const auto first =
-      static_cast<int32_t>(static_cast<int64_t>(tokens) * worker.index / worker.count);
-  const auto end =
-      static_cast<int32_t>(static_cast<int64_t>(tokens) * (worker.index + 1) / worker.count);
-  for (int32_t token = first; token < end; ++token) {
+  const Share share = share_of(tokens, worker.index, worker.count);
+  for (auto token = static_cast<int32_t>(share.begin); token < share.end; ++token) {
     write_angles(args, token);
     while (request + 1 < requests && args.q_start[request + 1] <= token) ++request;
     const bool inside = request >= 0 && token < args.q_start[request + 1];
@@ -118,7 +115,9 @@ void step_tables(const StepTablesArgs& args, const Worker& worker) {
   }
 }
 
-RopeKvKernel rope_kv_kernel(IsaLevel /*level*/) {
+RopeKvKernel rope_kv_kernel(IsaLevel level) {
+  if (level >= IsaLevel::kAvx512) return rope_kv_avx512;
+  if (level >= IsaLevel::kAvx2) return rope_kv_avx2;
   return rope_kv_reference;
 }
 

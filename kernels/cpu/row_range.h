@@ -15,10 +15,8 @@ template <typename Visit>
 void for_each_row_range(int64_t rows, int64_t columns, const Worker& worker, Visit visit) {
   constexpr int64_t kRun = 64;
   const int64_t runs_per_row = (columns + kRun - 1) / kRun;
-  const int64_t runs = rows * runs_per_row;
-  int64_t run = runs * worker.index / worker.count;
-  const int64_t end = runs * (worker.index + 1) / worker.count;
-  while (run < end) {
+  const auto [begin, end] = share_of(rows * runs_per_row, worker.index, worker.count);
+  for (int64_t run = begin; run < end;) {
     const int64_t row = run / runs_per_row;
     const int64_t first = run - row * runs_per_row;
     const int64_t last = std::min(runs_per_row, first + (end - run));

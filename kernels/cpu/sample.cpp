@@ -62,7 +62,9 @@ void sample_reference(const SampleArgs& args, const Worker& worker) {
 
 }  // namespace
 
-SampleKernel sample_kernel(IsaLevel /*level*/) {
+SampleKernel sample_kernel(IsaLevel level) {
+  if (level >= IsaLevel::kAvx512) return sample_avx512;
+  if (level >= IsaLevel::kAvx2) return sample_avx2;
   return sample_reference;
 }
 

@@ -8,12 +8,12 @@ namespace encore::kernels {
 
 inline constexpr int32_t kSampleChunk = 256;  // tokens whose weights are summed together
 
+namespace {  // compiled once for each instruction set: must not be shared between them
+
 struct Candidate {
   float weight;  // exp((logit - highest) / temperature)
   int32_t token;
 };
-
-namespace {  // compiled once for each instruction set: must not be shared between them
 
 // The order of candidates: falling weight, then rising id.
 inline bool ranks_before(const Candidate& a, const Candidate& b) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 namespace encore::kernels {
+namespace {  // compiled once for each instruction set: must not be shared between them
 
 inline std::array<uint32_t, 4> philox_4x32_10(std::array<uint32_t, 4> counter,
                                               std::array<uint32_t, 2> key) {
@@ -29,4 +30,5 @@ inline double uniform_of(uint64_t seed, int64_t position) {
   return static_cast<double>(both >> 11) * 0x1p-53;
 }
 
+}  // namespace
 }  // namespace encore::kernels

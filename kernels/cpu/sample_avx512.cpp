@@ -1,0 +1,11 @@
+#include "vector_avx512.h"
+// The vector's header comes first.
+#include "sample_simd.h"
+
+namespace encore::kernels {
+
+void sample_avx512(const SampleArgs& args, const Worker& worker) {
+  sample_rows<SimdEngine>(args, worker);
+}
+
+}  // namespace encore::kernels
