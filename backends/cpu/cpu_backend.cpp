@@ -1,0 +1,191 @@
+#include "cpu_backend.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "cpu_device.h"
+#include "encore/lowering/lowered_model.h"
+#include "limits.h"
+#include "selftest.h"
+#include "topology.h"
+
+namespace encore::cpu {
+namespace {
+
+constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16,
+                                     DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
+                                     DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
+constexpr std::array kIsaLevels = {kernels::IsaLevel::kGeneric, kernels::IsaLevel::kAvx2,
+                                   kernels::IsaLevel::kAvx512, kernels::IsaLevel::kAmx};
+constexpr int32_t kMaxThreads = 1024;
+
+std::string value_of(const OptionValues& options, std::string_view key) {
+  const auto found = std::find_if(options.begin(), options.end(),
+                                  [&](const auto& option) { return option.first == key; });
+  return found == options.end() ? "auto" : found->second;
+}
+
+Result<kernels::IsaLevel> choose_level(const std::string& wanted) {
+  const kernels::CpuFeatures& features = kernels::cpu_features();
+  if (wanted == "auto") return features.level;
+  for (const kernels::IsaLevel level : kIsaLevels) {
+    if (wanted != kernels::isa_level_name(level)) continue;
+    if (level <= features.level) return level;
+    return unavailable("backend.options.isa is " + wanted + "; this machine offers up to " +
+                       kernels::isa_level_name(features.level) + " (" + features.reason + ")");
+  }
+  return invalid_argument("backend.options.isa is '" + wanted + "'");
+}
+
+Result<std::vector<int32_t>> choose_processors(const std::string& wanted) {
+  const Topology topology = read_topology();
+  std::vector<int32_t> processors = thread_processors(topology);
+  if (wanted == "auto") return processors;
+  int32_t count = 0;
+  const auto parsed = std::from_chars(wanted.data(), wanted.data() + wanted.size(), count);
+  if (parsed.ec != std::errc() || count < 1 || count > kMaxThreads) {
+    return invalid_argument("backend.options.threads is '" + wanted +
+                            "'; it must be auto or from " + "1 to " + std::to_string(kMaxThreads));
+  }
+  // More threads than cores: go round the processors that there are.
+  const size_t available = processors.size();
+  for (size_t i = available; i < static_cast<size_t>(count); ++i) {
+    const int32_t processor = processors[i % available];
+    processors.push_back(processor);
+  }
+  processors.resize(static_cast<size_t>(count));
+  return processors;
+}
+
+}  // namespace
+
+BackendIdentity CpuBackend::identity() const {
+  return {"cpu", "Encore", ENCORE_VERSION, "gcc " __VERSION__};
+}
+
+std::vector<OptionSchema> CpuBackend::option_schema() const {
+  OptionSchema threads{"threads",
+                       OptionType::kInt,
+                       "auto",
+                       1,
+                       kMaxThreads,
+                       {"auto"},
+                       "Threads of the team; auto takes one a physical core within the affinity "
+                       "mask and the cgroup's quota."};
+  OptionSchema isa{"isa",
+                   OptionType::kEnum,
+                   "auto",
+                   0,
+                   -1,
+                   {"auto", "generic", "avx2", "avx512", "amx"},
+                   "Instruction-set level; auto takes the best that processor and operating "
+                   "system offer."};
+  OptionSchema pin{"pin",
+                   OptionType::kBool,
+                   "true",
+                   0,
+                   -1,
+                   {},
+                   "Pin each thread but the caller's to a processor."};
+  return {threads, isa, pin};
+}
+
+ProbeResult CpuBackend::probe() const { return {true, ""}; }
+
+Status CpuBackend::init(const OptionValues& options) {
+  if (team_ != nullptr) return failed_precondition("the CPU backend is already initialised");
+  ENCORE_ASSIGN_OR_RETURN(level_, choose_level(value_of(options, "isa")));
+  ENCORE_ASSIGN_OR_RETURN(const auto processors, choose_processors(value_of(options, "threads")));
+  team_ = std::make_unique<ThreadTeam>(processors, value_of(options, "pin") != "false");
+  return {};
+}
+
+void CpuBackend::shutdown() { team_.reset(); }
+
+Status CpuBackend::check_ready(int32_t device) const {
+  if (team_ == nullptr) return failed_precondition("the CPU backend is not initialised");
+  if (device != 0) {
+    return invalid_argument("device is " + std::to_string(device) + "; the CPU backend has only 0");
+  }
+  return {};
+}
+
+std::string CpuBackend::architecture() const {
+  std::string name = std::string("x86-64 ") + kernels::isa_level_name(level_);
+  if (level_ >= kernels::IsaLevel::kAvx512 && kernels::cpu_features().avx512_bf16) name += " bf16";
+  return name;
+}
+
+Result<DeviceInfo> CpuBackend::device_info(int32_t device) const {
+  ENCORE_RETURN_IF_ERROR(check_ready(device));
+  return DeviceInfo{"cpu:0", std::to_string(team_->size()) + " threads", architecture(),
+                    kCapabilityEager | kCapabilityPrefillFull | kCapabilityPrefillBreakable |
+                        kCapabilityDecodeGraph};
+}
+
+Result<DeviceMemory> CpuBackend::device_memory(int32_t device) const {
+  ENCORE_RETURN_IF_ERROR(check_ready(device));
+  const int64_t page_bytes = sysconf(_SC_PAGESIZE);
+  return DeviceMemory{sysconf(_SC_PHYS_PAGES) * page_bytes, sysconf(_SC_AVPHYS_PAGES) * page_bytes};
+}
+
+Result<DeviceLimits> CpuBackend::measure_limits(int32_t device) {
+  ENCORE_RETURN_IF_ERROR(check_ready(device));
+  return cpu::measure_limits(*team_, level_);
+}
+
+Status CpuBackend::check_model(int32_t device, const ModelSpec& spec,
+                               std::span<const WeightInfo> weights) const {
+  if (device != 0) {
+    return invalid_argument("device is " + std::to_string(device) + "; the CPU backend has only 0");
+  }
+  if (spec.head_dim < 8 || spec.head_dim % 8 != 0 || spec.head_dim > 256) {
+    return unimplemented("head_dim is " + std::to_string(spec.head_dim) +
+                         "; the CPU backend takes multiples of 8 up to 256");
+  }
+  if (spec.num_heads > 64 * spec.num_kv_heads) {
+    return unimplemented("num_heads is " + std::to_string(spec.num_heads) + " with num_kv_heads " +
+                         std::to_string(spec.num_kv_heads) +
+                         "; the CPU backend takes groups of up to 64");
+  }
+  for (const WeightInfo& weight : weights) {
+    if (std::find(kWeightTypes.begin(), kWeightTypes.end(), weight.dtype) == kWeightTypes.end()) {
+      return unimplemented("weight '" + weight.name + "' has dtype " +
+                           std::string(dtype_name(weight.dtype)) +
+                           ", which the CPU backend does not take");
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Model>> CpuBackend::load_model(int32_t device, const ModelSpec& spec,
+                                                      const WeightSource& weights,
+                                                      const LoadOptions& options) {
+  ENCORE_RETURN_IF_ERROR(check_ready(device));
+  ENCORE_RETURN_IF_ERROR(check_model(device, spec, weights.weights()));
+  if (options.tensor_parallel_size != 1) {
+    return unimplemented("tensor_parallel_size is " + std::to_string(options.tensor_parallel_size) +
+                         "; the CPU backend runs on one rank");
+  }
+  ENCORE_ASSIGN_OR_RETURN(
+      auto model, lowering::LoweredModel::load(std::make_unique<CpuDevice>(*team_, level_), spec,
+                                               weights, options));
+  ++models_loaded_;
+  return std::unique_ptr<Model>(std::move(model));
+}
+
+std::vector<std::pair<std::string, int64_t>> CpuBackend::stats() const {
+  return {{"threads", team_ == nullptr ? 0 : team_->size()}, {"models_loaded", models_loaded_}};
+}
+
+Status CpuBackend::selftest(int32_t device) {
+  ENCORE_RETURN_IF_ERROR(check_ready(device));
+  return cpu::selftest(*team_, level_);
+}
+
+}  // namespace encore::cpu
