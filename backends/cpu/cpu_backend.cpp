@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "cpu_device.h"
+#include "device_limits.h"
 #include "encore/lowering/lowered_model.h"
-#include "limits.h"
 #include "selftest.h"
 #include "topology.h"
 

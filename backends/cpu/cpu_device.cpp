@@ -7,7 +7,7 @@ namespace encore::cpu {
 namespace {
 
 kernels::KvLayout layout_of(const ModelSpec& spec, int32_t page_size, DType dtype) {
-  return {static_cast<kernels::ElementType>(dtype), static_cast<int32_t>(spec.num_kv_heads),
+  return {static_cast<kernels::WeightType>(dtype), static_cast<int32_t>(spec.num_kv_heads),
           static_cast<int32_t>(spec.head_dim), page_size};
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "host_memory.h"
 #include "kernels/cpu/linear.h"
-#include "memory.h"
 
 namespace encore::cpu {
 namespace {

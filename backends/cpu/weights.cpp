@@ -109,7 +109,7 @@ Result<std::unique_ptr<EmbeddingWeight>> WeightLoader::embedding(const WeightSou
   const int64_t before = pool_.used_bytes() + info_.mapped_bytes;
   auto embedding = std::make_unique<EmbeddingWeight>();
   ENCORE_ASSIGN_OR_RETURN(embedding->rows, in_place(source, index));
-  embedding->type = static_cast<kernels::ElementType>(weight.dtype);
+  embedding->type = static_cast<kernels::WeightType>(weight.dtype);
   embedding->row_bytes = row_bytes(weight.dtype, weight.shape[1]);
   embedding->vocab_size = static_cast<int32_t>(weight.shape[0]);
   embedding->hidden_size = static_cast<int32_t>(weight.shape[1]);

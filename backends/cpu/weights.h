@@ -10,10 +10,10 @@
 #include "encore/backend.h"
 #include "encore/lowering/ops.h"
 #include "encore/weights.h"
+#include "host_memory.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/rope.h"
-#include "memory.h"
 #include "thread_team.h"
 
 namespace encore::cpu {
@@ -24,7 +24,7 @@ struct LinearWeight final : lowering::Weight {
 };
 
 struct EmbeddingWeight final : lowering::Weight {
-  kernels::ElementType type = kernels::ElementType::kF32;
+  kernels::WeightType type = kernels::WeightType::kF32;
   const std::byte* rows = nullptr;  // in the file's own layout
   int64_t row_bytes = 0;
   int32_t vocab_size = 0;

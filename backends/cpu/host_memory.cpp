@@ -1,4 +1,4 @@
-#include "memory.h"
+#include "host_memory.h"
 
 #include <sys/mman.h>
 

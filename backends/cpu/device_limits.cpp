@@ -1,4 +1,4 @@
-#include "limits.h"
+#include "device_limits.h"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "host_memory.h"
 #include "kernels/cpu/linear.h"
-#include "memory.h"
 
 namespace encore::cpu {
 namespace {
