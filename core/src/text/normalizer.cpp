@@ -1,0 +1,80 @@
+#include "text/normalizer.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+namespace encore {
+namespace {
+
+// Text below U+0300 is in NFC already; its first byte there is 0xCC.
+bool is_trivially_nfc(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<uint8_t>(c) < 0xCC; });
+}
+
+Result<std::string> normalize(std::string_view text, UnicodeForm form) {
+  if (form == UnicodeForm::kNfc && is_trivially_nfc(text)) return std::string(text);
+  int options = UTF8PROC_STABLE;
+  const bool compose = form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc;
+  options |= compose ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+  if (form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd) options |= UTF8PROC_COMPAT;
+  utf8proc_uint8_t* mapped = nullptr;
+  const utf8proc_ssize_t length = utf8proc_map(
+      reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+      static_cast<utf8proc_ssize_t>(text.size()), &mapped, static_cast<utf8proc_option_t>(options));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
+  if (length < 0) {
+    return invalid_argument(std::string("Unicode normalization failed: ") +
+                            utf8proc_errmsg(length));
+  }
+  return std::string(reinterpret_cast<const char*>(mapped), static_cast<size_t>(length));
+}
+
+Result<std::string> replace_matches(std::string_view text, const ReplacePattern& step) {
+  std::vector<ByteRange> matches;
+  ENCORE_RETURN_IF_ERROR(step.from.find_all(text, matches));
+  std::string out;
+  size_t done = 0;
+  for (const ByteRange& match : matches) {
+    out.append(text.substr(done, match.begin - done)).append(step.to);
+    done = match.end;
+  }
+  return out.append(text.substr(done));
+}
+
+Result<std::string> apply_step(std::string text, const NormalizerStep& step) {
+  if (const auto* form = std::get_if<UnicodeForm>(&step)) return normalize(text, *form);
+  if (const auto* prepend = std::get_if<PrependText>(&step)) {
+    return text.empty() ? text : prepend->text + text;
+  }
+  if (const auto* replace = std::get_if<ReplaceText>(&step)) {
+    return replace_all(text, replace->from, replace->to);
+  }
+  return replace_matches(text, std::get<ReplacePattern>(step));
+}
+
+}  // namespace
+
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 4);
+  size_t done = 0;
+  for (size_t at = text.find(from); at != std::string_view::npos; at = text.find(from, done)) {
+    out.append(text.substr(done, at - done)).append(to);
+    done = at + from.size();
+  }
+  return out.append(text.substr(done));
+}
+
+Result<std::string> Normalizer::apply(std::string_view text) const {
+  std::string current(text);
+  for (const NormalizerStep& step : steps_) {
+    ENCORE_ASSIGN_OR_RETURN(current, apply_step(std::move(current), step));
+  }
+  return current;
+}
+
+}  // namespace encore
