@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
+
+#include "text/normalization_barriers.h"
+#include "text/utf8.h"
 
 namespace encore {
 namespace {
@@ -15,8 +19,15 @@ bool is_trivially_nfc(std::string_view text) {
                      [](char c) { return static_cast<uint8_t>(c) < 0xCC; });
 }
 
-Result<std::string> normalize(std::string_view text, UnicodeForm form) {
-  if (form == UnicodeForm::kNfc && is_trivially_nfc(text)) return std::string(text);
+bool is_barrier(uint32_t code_point) {
+  const auto* range = std::lower_bound(
+      std::begin(kNormalizationBarriers), std::end(kNormalizationBarriers), code_point,
+      [](const CodePointRange& entry, uint32_t wanted) { return entry.last < wanted; });
+  return range != std::end(kNormalizationBarriers) && range->first <= code_point;
+}
+
+Status append_normalized(std::string_view text, UnicodeForm form, std::string& out) {
+  if (text.empty()) return {};
   int options = UTF8PROC_STABLE;
   const bool compose = form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc;
   options |= compose ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
@@ -30,7 +41,27 @@ Result<std::string> normalize(std::string_view text, UnicodeForm form) {
     return invalid_argument(std::string("Unicode normalization failed: ") +
                             utf8proc_errmsg(length));
   }
-  return std::string(reinterpret_cast<const char*>(mapped), static_cast<size_t>(length));
+  out.append(reinterpret_cast<const char*>(mapped), static_cast<size_t>(length));
+  return {};
+}
+
+// Normalizes as Unicode 9 would, which the tokenizers library follows whatever the tables at hand:
+// characters it did not know stand unchanged, and nothing moves across them.
+Result<std::string> normalize(std::string_view text, UnicodeForm form) {
+  if (form == UnicodeForm::kNfc && is_trivially_nfc(text)) return std::string(text);
+  std::string out;
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const Utf8Step step = utf8_step(text, i);
+    if (is_barrier(step.code_point)) {
+      ENCORE_RETURN_IF_ERROR(append_normalized(text.substr(done, i - done), form, out));
+      out += text.substr(i, step.length);
+      done = i + step.length;
+    }
+    i += step.length;
+  }
+  ENCORE_RETURN_IF_ERROR(append_normalized(text.substr(done), form, out));
+  return out;
 }
 
 Result<std::string> replace_matches(std::string_view text, const ReplacePattern& step) {
