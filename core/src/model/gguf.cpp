@@ -186,14 +186,16 @@ class HeaderReader {
   // Sets `bytes`, which is at most the file's size.
   Status size_tensor(std::string_view name, StoredTensor* tensor) {
     const int64_t columns = tensor->shape.back();
-    int64_t bytes = row_bytes(tensor->dtype, columns);
-    if (bytes < 0) {
-      return damaged_tensor(name, concat_message("of type ", tensor->type_name, " has rows of ",
-                                                 columns, " elements; expected a multiple of ",
-                                                 dtype_info(tensor->dtype).block_elements));
+    const int64_t block = dtype_info(tensor->dtype).block_elements;
+    if (columns % block != 0) {
+      return damaged_tensor(name,
+                            concat_message("of type ", tensor->type_name, " has rows of ", columns,
+                                           " elements; expected a multiple of ", block));
     }
+    // Shapes that leave the file are refused below, so saturating at its size + 1 is enough.
+    int64_t bytes = row_bytes(tensor->dtype, columns);
+    if (bytes < 0) bytes = file_.size() + 1;
     for (size_t i = 0; i + 1 < tensor->shape.size() && bytes <= file_.size(); ++i) {
-      // Shapes that leave the file are refused below, so saturating at its size + 1 is enough.
       bytes = tensor->shape[i] > file_.size() / bytes ? file_.size() + 1 : bytes * tensor->shape[i];
     }
     if (bytes > file_.size()) {
