@@ -7,6 +7,10 @@
 namespace encore::kernels {
 namespace {
 
+// 1.5 * 2^23. An integer under 2^22 added to its bits is added to its value, so a dot product that
+// starts from it needs no conversion to float, only an exact subtraction.
+constexpr float kIntegerBase = 12582912.0F;
+
 // Partial sums of one tile of R rows by P panels.
 template <int R, int P>
 struct Tile {
@@ -40,11 +44,11 @@ template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
     const ActivationGroup& x = row_groups(in.x, in.x_stride, r)[g];
-    __m512i start = _mm512_setzero_si512();
+    __m512i start = _mm512_castps_si512(_mm512_set1_ps(kIntegerBase));
     if constexpr (Format::kZeroShift > 0) {
       const int32_t negative =
           kCount == 8 ? x.negative_sum[0] + x.negative_sum[1] : x.negative_sum[kFirst / 4];
-      start = _mm512_set1_epi32(negative * (1 << Format::kZeroShift));
+      start = _mm512_add_epi32(start, _mm512_set1_epi32(negative * (1 << Format::kZeroShift)));
     }
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) dot[r][p] = start;
@@ -73,7 +77,9 @@ template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
     for (int p = 0; p < P; ++p) {
       const __m512 scale = _mm512_mul_ps(scales[p].scale[kFirst / 4], x_scale);
       __m512& sum = tile.sum[r][p];
-      sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[r][p]), scale, sum);
+      const __m512 value =
+          _mm512_sub_ps(_mm512_castsi512_ps(dot[r][p]), _mm512_set1_ps(kIntegerBase));
+      sum = _mm512_fmadd_ps(value, scale, sum);
       if constexpr (kMin) {
         sum = _mm512_fmadd_ps(scales[p].min, _mm512_set1_ps(x.scaled_sum), sum);
       }
