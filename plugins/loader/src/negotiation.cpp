@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "claims.h"
+#include "encore/sdk/abi_status.h"
+#include "encore/sdk/abi_struct.h"
+#include "plugin_context.h"
+
+namespace encore {
+namespace {
+
+using sdk::kMaxTextBytes;
+using sdk::text_from_abi;
+
+constexpr size_t kMaxNameBytes = 64;
+// Up to the first optional function: what every plugin has.
+constexpr uint64_t kSmallestTable = offsetof(encore_backend_table, stats);
+
+// The fields frozen for ever.
+struct Prefix {
+  uint64_t magic;
+  uint64_t struct_size;
+  uint32_t abi_major;
+  uint32_t abi_minor;
+};
+static_assert(sizeof(Prefix) == offsetof(encore_backend_table, name));
+
+std::string version_text(uint32_t major, uint32_t minor) {
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
+Status check_prefix(const Prefix& prefix) {
+  if (prefix.magic != ENCORE_ABI_MAGIC) {
+    return failed_precondition(
+        "its table does not start with Encore's magic number; the plugin is "
+        "damaged or was built for something else");
+  }
+  if (prefix.abi_major != ENCORE_ABI_MAJOR) {
+    return failed_precondition(
+        "it speaks backend ABI " + version_text(prefix.abi_major, prefix.abi_minor) +
+        ", this host " + version_text(ENCORE_ABI_MAJOR, ENCORE_ABI_MINOR) +
+        "; the major numbers must be equal: use a plugin built for this version of Encore");
+  }
+  if (prefix.struct_size < kSmallestTable || prefix.struct_size > kMaxStructBytes) {
+    return failed_precondition("its table states a size of " + std::to_string(prefix.struct_size) +
+                               " bytes; " + std::to_string(kSmallestTable) + " to " +
+                               std::to_string(kMaxStructBytes) + " were expected");
+  }
+  return {};
+}
+
+Status check_functions(const encore_backend_table& table) {
+  std::string missing;
+#define ENCORE_REQUIRE(function) \
+  if (table.function == nullptr) missing += missing.empty() ? #function : ", " #function
+  ENCORE_REQUIRE(probe);
+  ENCORE_REQUIRE(option_schema);
+  ENCORE_REQUIRE(init);
+  ENCORE_REQUIRE(shutdown);
+  ENCORE_REQUIRE(device_count);
+  ENCORE_REQUIRE(device_info);
+  ENCORE_REQUIRE(device_memory);
+  ENCORE_REQUIRE(model_check);
+  ENCORE_REQUIRE(model_load);
+  ENCORE_REQUIRE(model_info);
+  ENCORE_REQUIRE(model_free);
+  ENCORE_REQUIRE(kv_create);
+  ENCORE_REQUIRE(kv_info);
+  ENCORE_REQUIRE(kv_copy);
+  ENCORE_REQUIRE(kv_read);
+  ENCORE_REQUIRE(kv_free);
+  ENCORE_REQUIRE(eager_create);
+  ENCORE_REQUIRE(prefill_capture);
+  ENCORE_REQUIRE(decode_capture);
+  ENCORE_REQUIRE(runner_check);
+  ENCORE_REQUIRE(runner_submit);
+  ENCORE_REQUIRE(runner_wait);
+  ENCORE_REQUIRE(runner_free);
+#undef ENCORE_REQUIRE
+  if (missing.empty()) return {};
+  return failed_precondition("its table lacks required functions: " + missing);
+}
+
+Result<BackendIdentity> read_identity(const encore_backend_table& table) {
+  BackendIdentity identity;
+  identity.name = text_from_abi(table.name, table.name_size, kMaxNameBytes + 1);
+  const bool legal = std::all_of(identity.name.begin(), identity.name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+  });
+  if (identity.name.empty() || identity.name.size() > kMaxNameBytes || !legal) {
+    return failed_precondition("its name is '" + identity.name + "'; a name has 1 to " +
+                               std::to_string(kMaxNameBytes) + " of the characters a-z 0-9 . _ -");
+  }
+  identity.vendor = text_from_abi(table.vendor, table.vendor_size);
+  identity.version = text_from_abi(table.version, table.version_size);
+  identity.build_id = text_from_abi(table.build_id, table.build_id_size);
+  return identity;
+}
+
+// The extension of that name if the plugin offers a believable one; all zero otherwise.
+template <typename T>
+T read_extension(const encore_backend_table& table, std::string_view name) {
+  if (table.get_extension == nullptr) return {};
+  const void* found = table.get_extension(table.backend, name.data(), name.size());
+  return sdk::read_sized(static_cast<const T*>(found));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const PluginContext>> negotiate(const encore_backend_table* raw) {
+  Prefix prefix = {};
+  std::memcpy(&prefix, raw, sizeof(prefix));
+  ENCORE_RETURN_IF_ERROR(check_prefix(prefix));
+  auto context = std::make_shared<PluginContext>();
+  std::memcpy(&context->table, raw,
+              std::min<size_t>(prefix.struct_size, sizeof(encore_backend_table)));
+  const encore_backend_table& table = context->table;
+  ENCORE_RETURN_IF_ERROR(check_functions(table));
+  ENCORE_ASSIGN_OR_RETURN(context->identity, read_identity(table));
+  ENCORE_ASSIGN_OR_RETURN(context->schema, read_schema(table));
+  context->observers =
+      read_extension<encore_layer_observers_extension>(table, ENCORE_EXTENSION_LAYER_OBSERVERS);
+  context->limits =
+      read_extension<encore_device_limits_extension>(table, ENCORE_EXTENSION_DEVICE_LIMITS);
+  context->guards = read_extension<encore_guards_extension>(table, ENCORE_EXTENSION_GUARDS);
+  return std::shared_ptr<const PluginContext>(std::move(context));
+}
+
+}  // namespace encore
