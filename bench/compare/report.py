@@ -17,28 +17,30 @@ def shown_command(command, root):
 
 
 def measurements(output):
-    """(phase, tokens, runner, tokens a second) of one engine's output.
+    """(measure, runner, median tokens a second) of each figure in one engine's output.
 
     llama.cpp's and transformers' scripts print `prefill` and `decode`; `encore bench --json`
-    prints `results`, one for each length, batch size and runner.
+    prints `results`, one for each test, batch size and runner.
     """
     if "results" not in output:
         for phase in ("prefill", "decode"):
             part = output[phase]
-            yield phase, part["tokens"], "", part["tokens_per_second"]
+            yield f"{phase} {part['tokens']}", "", part["tokens_per_second"]
         return
+    words = {"prompt": "prefill", "generate": "decode"}
     for result in output["results"]:
-        yield (result["phase"], result["tokens"], result["runner"],
-               result["tokens_per_second"]["mean"])
+        if "skipped" not in result:
+            test, length = result["test"].split()
+            yield f"{words[test]} {length}", result["runner"], result["tokens_per_s"]["median"]
 
 
 def rows(samples, read_gb_per_second):
     """One row for each model, phase, engine and runner, over all rounds, fastest first."""
     grouped = {}
     for model, size, engine, output in samples:
-        for phase, tokens, runner, rate in measurements(output):
+        for measure, runner, rate in measurements(output):
             name = output.get("engine", engine) if engine != "Encore" else "Encore"
-            key = (model, size, f"{phase} {tokens}", name, runner)
+            key = (model, size, measure, name, runner)
             grouped.setdefault(key, []).append(rate)
     result = []
     for (model, size, measure, engine, runner), rates in grouped.items():
