@@ -1,0 +1,108 @@
+// Counts every allocation of the process: a decode step makes none.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "engine/engine.h"
+#include "engine_rig.h"
+
+namespace {
+std::atomic<int64_t> num_allocations = 0;
+}  // namespace
+
+// NOLINTBEGIN(misc-definitions-in-headers)
+[[gnu::noinline]] void* operator new(size_t size) {
+  ++num_allocations;
+  if (void* memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+// NOLINTEND(misc-definitions-in-headers)
+
+namespace encore {
+namespace {
+
+// Answers at once, allocates nothing, and stands for every kind of runner.
+class NullRunner : public Runner {
+ public:
+  explicit NullRunner(RunnerKind kind) : kind_(kind) {}
+  RunnerKind kind() const override { return kind_; }
+  RunnerCheck check(const ForwardBatch& batch, const StepOutput&) const override {
+    const bool decode = batch.num_tokens() == batch.num_requests();
+    if (kind_ == RunnerKind::kDecodeGraph && !decode) return {Reason::kNotDecode, 0};
+    return {Reason::kNone, kind_ == RunnerKind::kEager ? 0 : batch.num_tokens()};
+  }
+  Result<Ticket> submit(const ForwardBatch& batch, const StepOutput& output) override {
+    for (size_t row = 0; row < output.tokens.size(); ++row) {
+      output.tokens[row] = static_cast<int32_t>((batch.sampling[row].position * 7) % 60);
+      output.row_status[row] = 0;
+    }
+    for (float& logprob : output.logprobs) logprob = -1.0F;
+    return ++ticket_;
+  }
+  Status wait(Ticket, int64_t) override { return {}; }
+
+ private:
+  RunnerKind kind_;
+  Ticket ticket_ = 0;
+};
+
+GraphsCapture null_graphs() {
+  GraphsCapture graphs;
+  graphs.eager.runner = std::make_shared<NullRunner>(RunnerKind::kEager);
+  graphs.prefill.runner = std::make_shared<NullRunner>(RunnerKind::kPrefillGraph);
+  graphs.decode.runner = std::make_shared<NullRunner>(RunnerKind::kDecodeGraph);
+  return graphs;
+}
+
+class AllocationTest : public testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(SubmitAhead, AllocationTest, testing::Bool(),
+                         [](const auto& tested) { return tested.param ? "Ahead" : "InTurn"; });
+
+TEST_P(AllocationTest, DecodeStepsAllocateNothing) {
+  fake::FakeModel model;
+  fake::FakeKv kv({.num_pages = 4096, .page_size = 16});
+  EngineOptions options;
+  options.limits = {.max_requests = 64,
+                    .max_tokens = 1024,
+                    .max_context = 1024,
+                    .max_logprobs = 0,
+                    .max_history = 65536,
+                    .max_biases = 64};
+  options.num_valid_tokens = 64;
+  options.make_text = [] { return std::make_unique<fake::FakeText>(); };
+  options.submit_ahead = GetParam();
+  auto engine = std::move(Engine::create(model, kv, null_graphs(), options)).value();
+  for (int32_t i = 0; i < 64; ++i) {
+    RequestOptions request;
+    request.prompt = fake::make_prompt(8, i);
+    request.max_tokens = 900;
+    request.stop = {"never in there"};
+    request.sampling.repetition_penalty = 1.1F;
+    request.sampling.logit_bias = {{3, 1.0F}};
+    ASSERT_TRUE(engine->add(request).ok());
+  }
+  std::vector<RequestEvent> events;
+  for (int32_t i = 0; i < 50; ++i) ASSERT_TRUE(engine->step(events).ok());
+  const int64_t before = num_allocations;
+  ASSERT_GT(before, 0) << "nothing is being counted";
+  const int64_t before_ns = engine->stats().total_costs.host_ns();
+  const int64_t steps_before = engine->stats().num_steps;
+  const int64_t before_steps = num_allocations;
+  for (int32_t i = 0; i < 500; ++i) {
+    ASSERT_TRUE(engine->step(events).ok());
+    ASSERT_EQ(events.size(), 64U);
+  }
+  EXPECT_EQ(num_allocations - before_steps, 0);
+  const EngineStats stats = engine->stats();
+  const int64_t steps = stats.num_steps - steps_before;
+  RecordProperty("host_ns_per_step",
+                 std::to_string((stats.total_costs.host_ns() - before_ns) / steps));
+}
+
+}  // namespace
+}  // namespace encore
