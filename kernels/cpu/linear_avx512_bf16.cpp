@@ -22,6 +22,8 @@ struct ElementPairBF16 {
 
 }  // namespace
 
-void bf16_columns_avx512(const ColumnTask& task) { run_float_columns<ElementPairBF16>(task); }
+void bf16_columns_avx512(const ColumnTask& task) {
+  run_float_columns<RowsAvx512<ElementPairBF16>>(task);
+}
 
 }  // namespace encore::kernels

@@ -49,11 +49,11 @@ struct ElementBF16 : ElementF32 {
 void float_columns_avx512(const ColumnTask& task) {
   switch (task.type) {
     case WeightType::kF32:
-      return run_float_columns<ElementF32>(task);
+      return run_float_columns<RowsAvx512<ElementF32>>(task);
     case WeightType::kF16:
-      return run_float_columns<ElementF16>(task);
+      return run_float_columns<RowsAvx512<ElementF16>>(task);
     case WeightType::kBF16:
-      return run_float_columns<ElementBF16>(task);
+      return run_float_columns<RowsAvx512<ElementBF16>>(task);
     default:
       return;
   }

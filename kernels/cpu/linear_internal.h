@@ -81,7 +81,11 @@ const LinearKernels& linear_kernels_avx2();
 const LinearKernels& linear_kernels_avx512();
 const LinearKernels& linear_kernels_amx();
 
-// Parts of levels that are compiled apart, because their instructions are optional.
+// Parts of levels that are compiled apart, for their size or because their instructions are
+// optional.
+void quantised_columns_avx2_pairs(const ColumnTask& task);
+void quantised_columns_avx2_vnni(const ColumnTask& task);  // AVX-VNNI
+void float_columns_avx2(const ColumnTask& task);
 void quantised_columns_avx512(const ColumnTask& task);
 void float_columns_avx512(const ColumnTask& task);
 void bf16_columns_avx512(const ColumnTask& task);  // AVX512_BF16

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "linear_internal.h"
 #include "linear_test_support.h"
 
 namespace encore::kernels {
@@ -219,6 +220,35 @@ TEST_P(LinearTest, AddAndBias) {
     std::vector<float> expected = plain;
     for (size_t i = 0; i < y.size(); ++i) expected[i] = before[i] + (plain[i] + bias[i % kN]);
     EXPECT_TRUE(same_bits(y, expected));
+  }
+}
+
+// Where the processor has AVX-VNNI the AVX2 level uses it; the other way must not go untested
+// there.
+TEST(LinearAvx2Test, PairwiseProductsEqualTheReference) {
+  if (cpu_features().level < IsaLevel::kAvx2) GTEST_SKIP() << "the processor lacks AVX2";
+  for (const WeightType type : kAllTypes) {
+    if (!is_quantised(type)) continue;
+    constexpr int32_t kRows = 7;
+    const TestWeight weight(type, 37, 768, 40);
+    const std::vector<float> x = random_rows(kRows, 768, 41);
+    AlignedBytes codes(static_cast<size_t>(kRows * quantised_stride(768)));
+    linear_kernels_avx2().quantize_rows({x.data(), 768, 768, 0, kRows, codes.data()});
+    std::vector<float> y(size_t{kRows} * 37);
+    ColumnTask task{};
+    task.type = type;
+    task.weights = weight.bytes.data();
+    task.n = 37;
+    task.k = 768;
+    task.col_end = 37;
+    task.row_end = kRows;
+    task.activations = codes.data();
+    task.activation_stride = quantised_stride(768);
+    task.y = y.data();
+    task.y_stride = 37;
+    quantised_columns_avx2_pairs(task);
+    EXPECT_TRUE(same_bits(y, product(weight.packed, x, kRows, IsaLevel::kGeneric)))
+        << type_name(type);
   }
 }
 
