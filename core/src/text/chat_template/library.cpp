@@ -1,0 +1,133 @@
+// libencore_chat_template.so: Python, started once, running renderer.py.
+#include "text/chat_template/library.h"
+
+#include <dlfcn.h>
+#include <pybind11/embed.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "renderer_source.h"
+
+namespace py = pybind11;
+
+struct encore_chat_template {
+  py::object renderer;
+};
+
+namespace {
+
+void fail(const encore_chat_template_sink* sink, const std::string& message) {
+  sink->failed(sink->context, {message.data(), message.size()});
+}
+
+py::str as_str(encore_text text) {
+  PyObject* decoded =
+      PyUnicode_DecodeUTF8(text.data, static_cast<Py_ssize_t>(text.size), "replace");
+  if (decoded == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(decoded);
+}
+
+// Python's own extension modules expect its symbols in the global scope; this library is loaded
+// with local scope.
+void publish_python_symbols() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&Py_IsInitialized), &info) == 0) return;
+  (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+}
+
+// Starts Python unless the process has it: isolated from the user's environment, without signal
+// handlers. It is never stopped.
+void start_python() {
+  if (Py_IsInitialized() != 0) return;
+  publish_python_symbols();
+  PyConfig config;
+  PyConfig_InitIsolatedConfig(&config);
+  config.install_signal_handlers = 0;
+  const PyStatus status = Py_InitializeFromConfig(&config);
+  PyConfig_Clear(&config);
+  if (PyStatus_Exception(status) != 0) {
+    throw std::runtime_error(status.err_msg != nullptr ? status.err_msg : "Python did not start");
+  }
+  PyEval_SaveThread();  // whoever calls next takes the lock
+}
+
+// The module renderer.py, loaded on first use. REQUIRES: the interpreter's lock.
+py::module_& renderer_module() {
+  static py::module_* module = nullptr;  // lives as long as Python, which is never stopped
+  if (module == nullptr) {
+    const auto types = py::module_::import("types");
+    py::module_ fresh = types.attr("ModuleType")("encore_chat_template");
+    const py::object builtins = py::module_::import("builtins");
+    const py::object code = builtins.attr("compile")(kRendererSource, "renderer.py", "exec");
+    fresh.attr("__dict__")["__builtins__"] = builtins;
+    builtins.attr("exec")(code, fresh.attr("__dict__"));
+    module = new py::module_(std::move(fresh));
+  }
+  return *module;
+}
+
+void ensure_python() {
+  static std::once_flag once;
+  std::call_once(once, start_python);
+}
+
+encore_chat_template* create(encore_text source, encore_text special_json, encore_text control_json,
+                             const encore_chat_template_sink* sink) {
+  try {
+    ensure_python();
+    const py::gil_scoped_acquire lock;
+    try {
+      const py::tuple made = renderer_module().attr("create")(as_str(source), as_str(special_json),
+                                                              as_str(control_json));
+      if (!made[0].is_none()) return new encore_chat_template{made[0]};
+      fail(sink, made[1].cast<std::string>());
+    } catch (const py::error_already_set& e) {
+      fail(sink, std::string("Python with jinja2 (Debian: python3-jinja2) failed: ") + e.what());
+    }
+  } catch (const std::exception& e) {
+    fail(sink, e.what());
+  }
+  return nullptr;
+}
+
+void render(encore_chat_template* self, encore_text messages_json, encore_text tools_json,
+            int32_t add_generation_prompt, encore_text variables_json,
+            const encore_chat_template_sink* sink) {
+  try {
+    const py::gil_scoped_acquire lock;
+    try {
+      const py::tuple done = renderer_module().attr("render")(
+          self->renderer, as_str(messages_json), as_str(tools_json), add_generation_prompt != 0,
+          as_str(variables_json));
+      if (done[0].is_none()) return fail(sink, done[2].cast<std::string>());
+      const auto text = done[0].cast<std::string>();
+      std::vector<encore_text_range> ranges;
+      for (const auto& [begin, end] : done[1].cast<std::vector<std::pair<uint64_t, uint64_t>>>()) {
+        ranges.push_back({begin, end});
+      }
+      sink->rendered(sink->context, {text.data(), text.size()}, ranges.data(), ranges.size());
+    } catch (const py::error_already_set& e) {
+      fail(sink, std::string("the chat template failed: ") + e.what());
+    }
+  } catch (const std::exception& e) {
+    fail(sink, e.what());
+  }
+}
+
+void destroy(encore_chat_template* self) {
+  const py::gil_scoped_acquire lock;
+  delete self;
+}
+
+constexpr encore_chat_template_api kApi = {ENCORE_CHAT_TEMPLATE_ABI, create, render, destroy};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const encore_chat_template_api*
+encore_chat_template_entry(void) {
+  return &kApi;
+}
