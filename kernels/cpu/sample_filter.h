@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace encore::kernels {
 
@@ -26,12 +27,57 @@ inline double sum_of_weights(const Candidate* begin, const Candidate* end) {
   return sum;
 }
 
-// Moves the shortest prefix (in rank order) whose weights reach `mass` to the front, unordered
-// but for its last element; returns its length, at least 1. REQUIRES: count >= 1.
-inline int32_t keep_mass(Candidate* list, int32_t count, double mass) {
+// Which of kWeightBins equal steps between the lowest and highest weight of a list.
+struct WeightBins {
+  static constexpr int32_t kCount = 2048;
+  float lowest;
+  float scale;
+
+  WeightBins(const Candidate* list, int32_t count) : lowest(list->weight) {
+    float highest = lowest;
+    for (int32_t i = 1; i < count; ++i) {
+      lowest = std::min(lowest, list[i].weight);
+      highest = std::max(highest, list[i].weight);
+    }
+    scale = highest > lowest ? static_cast<float>(kCount - 1) / (highest - lowest) : 0.0F;
+  }
+  int32_t bin(const Candidate& c) const {
+    return std::min(static_cast<int32_t>((c.weight - lowest) * scale), kCount - 1);
+  }
+};
+
+struct MassRange {
+  int32_t begin;  // all before it are kept
+  int32_t end;    // none from here on is
+  double before;  // weight of [0, begin)
+};
+
+// Brings the candidates of heavy bins to the front, then those of the bin where the running weight
+// reaches `mass`, without sorting: for lists that are long because the distribution is flat.
+inline MassRange narrow_by_bins(Candidate* list, int32_t count, double mass) {
+  const WeightBins bins(list, count);
+  double sums[WeightBins::kCount] = {};
+  for (int32_t i = 0; i < count; ++i)
+    sums[bins.bin(list[i])] += static_cast<double>(list[i].weight);
+  int32_t border = WeightBins::kCount - 1;
+  double before = 0.0;
+  while (border > 0 && before + sums[border] < mass) before += sums[border--];
   int32_t begin = 0;
-  int32_t end = count;
-  double before = 0.0;  // weight of [0, begin)
+  for (int32_t i = 0; i < count; ++i) {
+    if (bins.bin(list[i]) > border) std::swap(list[begin++], list[i]);
+  }
+  int32_t end = begin;
+  for (int32_t i = begin; i < count; ++i) {
+    if (bins.bin(list[i]) == border) std::swap(list[end++], list[i]);
+  }
+  return {begin, end, before};
+}
+
+// Moves the shortest prefix (in rank order) whose weights reach `mass` to the front, in any order;
+// returns its length, at least 1. REQUIRES: count >= 1.
+inline int32_t keep_mass(Candidate* list, int32_t count, double mass) {
+  auto [begin, end, before] =
+      count > 1024 ? narrow_by_bins(list, count, mass) : MassRange{0, count, 0.0};
   while (end - begin > 32) {
     const int32_t middle = begin + (end - begin) / 2;
     std::nth_element(list + begin, list + middle, list + end, ranks_before);
@@ -59,10 +105,17 @@ inline int32_t keep_first(Candidate* list, int32_t count, int32_t k) {
   return k;
 }
 
-// Inverse CDF over a list, in order of id.
-inline int32_t pick_from_list(Candidate* list, int32_t count, double uniform) {
-  std::sort(list, list + count,
-            [](const Candidate& a, const Candidate& b) { return a.token < b.token; });
+// Drops what ranks after `last` from a list in order of id; returns how many stay.
+inline int32_t drop_after(const Candidate& last, Candidate* list, int32_t count) {
+  int32_t kept = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    if (!ranks_before(last, list[i])) list[kept++] = list[i];
+  }
+  return kept;
+}
+
+// Inverse CDF over a list in order of id.
+inline int32_t pick_from_list(const Candidate* list, int32_t count, double uniform) {
   const double target = uniform * sum_of_weights(list, list + count);
   double sum = 0.0;
   for (int32_t i = 0; i < count; ++i) {

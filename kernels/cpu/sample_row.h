@@ -137,7 +137,7 @@ int32_t shortlist(const SampleScratch& scratch, int32_t n, float min_weight, int
     total += scratch.chunk_sums[c];
   }
   // Most tokens weigh next to nothing: try the heavy ones first.
-  for (const float guess : {1e-3F, 1e-6F, std::numeric_limits<float>::min()}) {
+  for (const float guess : {1e-2F, 1e-3F, 1e-4F, 1e-6F, std::numeric_limits<float>::min()}) {
     const float threshold = std::max(guess, min_weight);
     int32_t count = Engine::gather(scratch.weights, n, threshold, scratch.list);
     const bool complete = threshold > guess || guess == std::numeric_limits<float>::min();
@@ -166,6 +166,10 @@ int32_t draw(const RowSampling& p, const float* x, int32_t n, float maximum,
   double mass = 0.0;
   int32_t count = shortlist<Engine>(scratch, n, min_weight, top_k ? p.top_k : 0, p.top_p, &mass);
   if (p.top_p < 1.0F) count = keep_mass(scratch.list, count, mass * static_cast<double>(p.top_p));
+  // The filters left the list in no order: gather what ranks up to its last again, by id.
+  const Candidate last = *std::max_element(scratch.list, scratch.list + count, ranks_before);
+  count = Engine::gather(scratch.weights, n, last.weight, scratch.list);
+  count = drop_after(last, scratch.list, count);
   return pick_from_list(scratch.list, count, uniform);
 }
 
@@ -202,7 +206,7 @@ void sample_row(const SampleArgs& args, int32_t row, const SampleScratch& scratc
     return fail_row(args, row, RowStatus::kNoCandidate);
   }
 
-  const bool greedy = p.temperature <= kGreedyTemperature;
+  const bool greedy = !(p.temperature > kGreedyTemperature);
   const int32_t token = greedy ? scan.argmax : draw<Engine>(p, x, n, scan.maximum, scratch);
   args.tokens[row] = token;
   args.row_status[row] = static_cast<int32_t>(RowStatus::kOk);
