@@ -199,8 +199,10 @@ class Model {
   virtual Result<RunnerCapture> capture_prefill(KvCache& kv, const CaptureOptions& options) = 0;
   virtual Result<RunnerCapture> capture_decode(KvCache& kv, const CaptureOptions& options) = 0;
 
-  // Calls `observer` with every layer's output from the next capture on; an empty one removes it.
-  // Observers are breaks: prefill graphs become breakable, decode graphs answer kObserved.
+  // Calls `observer` with every layer's output; an empty one removes it, and nothing calls the old
+  // one once this returns. Observers are breaks: with one set, eager steps call it, prefill graphs
+  // are captured as breakable, and decode graphs answer kObserved. A prefill graph captured without
+  // one has no breaks and answers kObserved while one is set. Not while a step is in flight.
   virtual Status set_layer_observer(LayerObserver observer) = 0;
 
   // Errors: kInternal naming the buffer whose guard bytes are damaged, and the last step's number.

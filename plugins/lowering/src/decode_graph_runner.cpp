@@ -8,24 +8,26 @@ namespace encore::lowering {
 
 DecodeGraphRunner::DecodeGraphRunner(std::shared_ptr<StepContext> step_context,
                                      const LayerStack& layer_stack, Buckets buckets, bool padding,
-                                     bool observed)
+                                     std::shared_ptr<const LayerObserver> observer)
     : StepRunner(std::move(step_context), layer_stack),
       buckets_(std::move(buckets)),
       captured_(buckets_.sizes().size()),
       padding_(padding),
-      observed_(observed) {}
+      observer_(std::move(observer)) {}
 
 Result<RunnerCapture> DecodeGraphRunner::capture(std::shared_ptr<StepContext> step_context,
                                                  const LayerStack& layer_stack,
-                                                 const CaptureOptions& options, bool observed,
+                                                 const CaptureOptions& options,
+                                                 std::shared_ptr<const LayerObserver> observer,
                                                  CaptureReport report) {
   // A decode step brings one token a request, so both limits bound it.
   const int32_t maximum = std::min(options.limits.max_requests, options.limits.max_tokens);
   const std::vector<int32_t> sizes =
       options.decode_buckets.empty() ? default_decode_buckets(maximum) : options.decode_buckets;
   ENCORE_ASSIGN_OR_RETURN(Buckets buckets, Buckets::create(sizes, maximum));
-  std::unique_ptr<DecodeGraphRunner> runner(new DecodeGraphRunner(
-      std::move(step_context), layer_stack, std::move(buckets), options.padding, observed));
+  std::unique_ptr<DecodeGraphRunner> runner(
+      new DecodeGraphRunner(std::move(step_context), layer_stack, std::move(buckets),
+                            options.padding, std::move(observer)));
   capture_largest_first(runner->buckets_, options, runner->context(), report,
                         [&](size_t index, int32_t size, BucketReport& bucket) {
                           return runner->capture_bucket(size, runner->captured_[index], bucket);
@@ -45,7 +47,7 @@ Status DecodeGraphRunner::capture_bucket(int32_t size, Bucket& bucket, BucketRep
 }
 
 RunnerCheck DecodeGraphRunner::check_bucket(const ForwardBatch& batch) const {
-  if (observed_) return {Reason::kObserved, 0};
+  if (*observer_) return {Reason::kObserved, 0};
   // With one token each there are as many tokens as requests; an empty request would hide a longer
   // one.
   if (batch.num_tokens() != batch.num_requests()) return {Reason::kNotDecode, 0};

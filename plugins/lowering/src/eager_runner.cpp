@@ -5,7 +5,7 @@
 namespace encore::lowering {
 
 EagerRunner::EagerRunner(std::shared_ptr<StepContext> step_context, const LayerStack& layer_stack,
-                         LayerObserver observer)
+                         std::shared_ptr<const LayerObserver> observer)
     : StepRunner(std::move(step_context), layer_stack), observer_(std::move(observer)) {
   const RunnerLimits& limits = context().options().limits;
   step_ = context().step_of(limits.max_tokens, limits.max_requests);
@@ -25,8 +25,8 @@ Result<Matrix> EagerRunner::execute(const ForwardBatch& batch, int32_t) {
   const auto num_layers = static_cast<int32_t>(stack().spec().num_layers);
   for (int32_t layer = 0; layer < num_layers; ++layer) {
     ENCORE_RETURN_IF_ERROR(stack().layer(ops, step, layer));
-    if (observer_) {
-      ENCORE_RETURN_IF_ERROR(call_observer(device, observer_, step.activations.hidden, layer,
+    if (*observer_) {
+      ENCORE_RETURN_IF_ERROR(call_observer(device, *observer_, step.activations.hidden, layer,
                                            batch.num_tokens(), observed_));
     }
   }

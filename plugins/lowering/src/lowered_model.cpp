@@ -141,12 +141,12 @@ Result<RunnerCapture> LoweredModel::capture_prefill(KvCache& kv, const CaptureOp
 Result<RunnerCapture> LoweredModel::capture_decode(KvCache& kv, const CaptureOptions& options) {
   CaptureReport report;
   ENCORE_ASSIGN_OR_RETURN(auto context, context_of(kv, options, &report));
-  return DecodeGraphRunner::capture(std::move(context), *stack_, options, observer_ != nullptr,
+  return DecodeGraphRunner::capture(std::move(context), *stack_, options, observer_,
                                     std::move(report));
 }
 
 Status LoweredModel::set_layer_observer(LayerObserver observer) {
-  observer_ = std::move(observer);
+  *observer_ = std::move(observer);
   return {};
 }
 

@@ -82,19 +82,21 @@ class PrefillGraphRunner::BreakingOps final : public Ops {
 
 PrefillGraphRunner::PrefillGraphRunner(std::shared_ptr<StepContext> step_context,
                                        const LayerStack& layer_stack, Buckets buckets,
-                                       const CaptureOptions& options, LayerObserver observer)
+                                       const CaptureOptions& options,
+                                       std::shared_ptr<const LayerObserver> observer)
     : StepRunner(std::move(step_context), layer_stack),
       buckets_(std::move(buckets)),
       captured_(buckets_.sizes().size()),
       padding_(options.padding),
       mode_(options.prefill_mode),
       max_requests_(options.limits.max_requests),
-      observer_(std::move(observer)) {}
+      observer_(std::move(observer)),
+      breaks_for_observer_(*observer_ != nullptr) {}
 
 Result<RunnerCapture> PrefillGraphRunner::capture(std::shared_ptr<StepContext> step_context,
                                                   const LayerStack& layer_stack,
                                                   const CaptureOptions& options,
-                                                  const LayerObserver& observer,
+                                                  std::shared_ptr<const LayerObserver> observer,
                                                   CaptureReport report) {
   if (options.prefill_mode == PrefillMode::kOff) {
     return invalid_argument("prefill_mode is off: there is nothing to capture");
@@ -104,8 +106,8 @@ Result<RunnerCapture> PrefillGraphRunner::capture(std::shared_ptr<StepContext> s
       options.prefill_buckets.empty() ? default_prefill_buckets(maximum) : options.prefill_buckets;
   ENCORE_ASSIGN_OR_RETURN(Buckets buckets, Buckets::create(sizes, maximum));
   std::unique_ptr<PrefillGraphRunner> runner(new PrefillGraphRunner(
-      std::move(step_context), layer_stack, std::move(buckets), options, observer));
-  const bool forced = observer && options.prefill_mode == PrefillMode::kFull;
+      std::move(step_context), layer_stack, std::move(buckets), options, std::move(observer)));
+  const bool forced = runner->breaks_for_observer_ && options.prefill_mode == PrefillMode::kFull;
   if (forced) runner->mode_ = PrefillMode::kBreakable;
   capture_largest_first(runner->buckets_, options, runner->context(), report,
                         [&](size_t index, int32_t size, BucketReport& bucket) {
@@ -153,7 +155,7 @@ Status PrefillGraphRunner::capture_breakable(Bucket& bucket) {
     const auto num_layers = static_cast<int32_t>(stack().spec().num_layers);
     for (int32_t layer = 0; layer < num_layers; ++layer) {
       ENCORE_RETURN_IF_ERROR(stack().layer(ops, step, layer));
-      if (observer_) {
+      if (breaks_for_observer_) {
         ENCORE_RETURN_IF_ERROR(
             ops.break_for([this, &step, layer]() { return observe(step, layer); }));
       }
@@ -172,11 +174,13 @@ Status PrefillGraphRunner::capture_breakable(Bucket& bucket) {
 }
 
 Status PrefillGraphRunner::observe(const Step& step, int32_t layer) {
-  return call_observer(context().device(), observer_, step.activations.hidden, layer, live_tokens_,
+  if (!*observer_) return {};
+  return call_observer(context().device(), *observer_, step.activations.hidden, layer, live_tokens_,
                        observed_);
 }
 
 RunnerCheck PrefillGraphRunner::check_bucket(const ForwardBatch& batch) const {
+  if (*observer_ && !breaks_for_observer_) return {Reason::kObserved, 0};
   const int32_t index = buckets_.find(batch.num_tokens(), padding_);
   if (index < 0) {
     return {

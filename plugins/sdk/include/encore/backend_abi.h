@@ -502,8 +502,9 @@ typedef void (*encore_layer_observer_fn)(void* context, const encore_layer_outpu
 #define ENCORE_EXTENSION_LAYER_OBSERVERS "encore.layer_observers"
 typedef struct encore_layer_observers_extension {
   uint64_t struct_size;
-  /* Calls `observer` with every layer's output from the next capture on; a null one removes it.
-   * `observer` and `context` (may be null) are valid until replaced or until model_free(). */
+  /* Calls `observer` with every layer's output; a null one removes it. `observer` and `context` (may
+   * be null) are valid until replaced or until model_free(): a runner captured with one looks up
+   * the current one at each step. Not while a step is in flight. */
   encore_status (*set_observer)(encore_model* model, encore_layer_observer_fn observer,
                                 void* context, encore_error* error);
 } encore_layer_observers_extension;

@@ -65,7 +65,8 @@ class LoweredModel final : public Model {
   std::unique_ptr<Device> device_;
   mutable GuardList guards_;
   std::unique_ptr<LayerStack> stack_;
-  LayerObserver observer_;
+  // Shared with the runners, which look at it in every step: empty if there is none.
+  std::shared_ptr<LayerObserver> observer_ = std::make_shared<LayerObserver>();
   std::weak_ptr<StepContext> last_context_;  // names the last step in a guard failure
 };
 

@@ -18,7 +18,7 @@ namespace encore::lowering {
 class EagerRunner final : public StepRunner {
  public:
   EagerRunner(std::shared_ptr<StepContext> context, const LayerStack& stack,
-              LayerObserver observer);
+              std::shared_ptr<const LayerObserver> observer);
   RunnerKind kind() const override { return RunnerKind::kEager; }
 
  protected:
@@ -28,7 +28,7 @@ class EagerRunner final : public StepRunner {
 
  private:
   Step step_;  // at the limits' sizes
-  LayerObserver observer_;
+  std::shared_ptr<const LayerObserver> observer_;
   std::vector<float> observed_;  // host copy of a layer's output
 };
 
@@ -37,7 +37,8 @@ class DecodeGraphRunner final : public StepRunner {
  public:
   static Result<RunnerCapture> capture(std::shared_ptr<StepContext> context,
                                        const LayerStack& stack, const CaptureOptions& options,
-                                       bool observed, CaptureReport report);
+                                       std::shared_ptr<const LayerObserver> observer,
+                                       CaptureReport report);
   RunnerKind kind() const override { return RunnerKind::kDecodeGraph; }
 
  protected:
@@ -51,13 +52,13 @@ class DecodeGraphRunner final : public StepRunner {
     std::unique_ptr<DeviceGraph> graph;  // null: skipped
   };
   DecodeGraphRunner(std::shared_ptr<StepContext> context, const LayerStack& stack, Buckets buckets,
-                    bool padding, bool observed);
+                    bool padding, std::shared_ptr<const LayerObserver> observer);
   Status capture_bucket(int32_t size, Bucket& bucket, BucketReport& report);
 
   Buckets buckets_;
   std::vector<Bucket> captured_;  // parallel to buckets_.sizes()
   bool padding_;
-  bool observed_;
+  std::shared_ptr<const LayerObserver> observer_;
 };
 
 // Replays a graph keyed by the padded number of tokens alone: how many requests share the step, how
@@ -68,7 +69,8 @@ class PrefillGraphRunner final : public StepRunner {
  public:
   static Result<RunnerCapture> capture(std::shared_ptr<StepContext> context,
                                        const LayerStack& stack, const CaptureOptions& options,
-                                       const LayerObserver& observer, CaptureReport report);
+                                       std::shared_ptr<const LayerObserver> observer,
+                                       CaptureReport report);
   RunnerKind kind() const override { return RunnerKind::kPrefillGraph; }
 
  protected:
@@ -86,7 +88,7 @@ class PrefillGraphRunner final : public StepRunner {
   class BreakingOps;
 
   PrefillGraphRunner(std::shared_ptr<StepContext> context, const LayerStack& stack, Buckets buckets,
-                     const CaptureOptions& options, LayerObserver observer);
+                     const CaptureOptions& options, std::shared_ptr<const LayerObserver> observer);
   Status capture_bucket(int32_t size, Bucket& bucket, BucketReport& report);
   Status capture_full(Bucket& bucket);
   Status capture_breakable(Bucket& bucket);
@@ -98,7 +100,8 @@ class PrefillGraphRunner final : public StepRunner {
   PrefillMode mode_;
   int32_t max_requests_;
   int32_t live_tokens_ = 0;  // of the step being executed, for observers
-  LayerObserver observer_;
+  std::shared_ptr<const LayerObserver> observer_;
+  bool breaks_for_observer_;
   std::vector<float> observed_;
 };
 

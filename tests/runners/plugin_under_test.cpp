@@ -1,0 +1,80 @@
+#include "plugin_under_test.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "encore/loader/options.h"
+#include "encore/loader/plugin_loader.h"
+
+namespace encore::testing {
+namespace {
+
+[[noreturn]] void give_up(const std::string& message) {
+  std::fprintf(stderr, "the plugin under test cannot be used: %s\n", message.c_str());
+  std::exit(2);
+}
+
+std::unique_ptr<Backend> load() {
+  PluginArguments& arguments = plugin_arguments();
+  auto plugin = load_plugin(arguments.plugin, {"test", {}});
+  if (!plugin.ok()) give_up(plugin.status().to_string());
+  std::unique_ptr<Backend> backend = std::move(plugin->backend);
+  const ProbeResult probe = backend->probe();
+  if (!probe.usable) give_up(probe.reason);
+  auto options = check_options(backend->option_schema(), arguments.options);
+  if (!options.ok()) give_up(options.status().to_string());
+  const Status initialised = backend->init(*options);
+  if (!initialised.ok()) give_up(initialised.to_string());
+  return backend;
+}
+
+// The text after `flag`, or null if `argument` is another flag.
+const char* value_of(std::string_view argument, std::string_view flag) {
+  return argument.starts_with(flag) ? argument.data() + flag.size() : nullptr;
+}
+
+void parse(int argc, char** argv) {
+  PluginArguments& arguments = plugin_arguments();
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (const char* path = value_of(argument, "--plugin=")) {
+      arguments.plugin = path;
+    } else if (const char* option = value_of(argument, "--option=")) {
+      const char* equals = std::strchr(option, '=');
+      if (equals == nullptr) give_up("--option wants key=value");
+      arguments.options.emplace_back(std::string(option, equals), equals + 1);
+    } else if (const char* tolerance = value_of(argument, "--logit-tolerance=")) {
+      arguments.logit_tolerance = std::strtof(tolerance, nullptr);
+    } else if (const char* device = value_of(argument, "--device=")) {
+      arguments.device = std::atoi(device);
+    } else {
+      give_up("unknown argument " + std::string(argument));
+    }
+  }
+}
+
+}  // namespace
+
+PluginArguments& plugin_arguments() {
+  static PluginArguments arguments{ENCORE_DEFAULT_PLUGIN, {}, 0.0F, 0};
+  return arguments;
+}
+
+Backend& backend_under_test() {
+  // Never destroyed: models, made from it, are kept to the end too.
+  static Backend* backend = load().release();
+  return *backend;
+}
+
+}  // namespace encore::testing
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  encore::testing::parse(argc, argv);
+  return RUN_ALL_TESTS();
+}

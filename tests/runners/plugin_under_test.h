@@ -1,0 +1,32 @@
+// The backend that this run of the tests is about, loaded as the host would load it.
+//
+//   encore_runner_test --plugin=/path/to/encore_backend_x.so [--option key=value]...
+//                      [--logit-tolerance=1e-3] [--device=0]
+//
+// Without --plugin it is the CPU plugin of this build. On a device that rounds differently from
+// mode to mode, the tolerance says how far logits of two modes may be apart; 0 means equal bits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "encore/backend.h"
+
+namespace encore::testing {
+
+struct PluginArguments {
+  std::string plugin;
+  std::vector<std::pair<std::string, std::string>> options;
+  float logit_tolerance = 0.0F;
+  int32_t device = 0;
+};
+
+PluginArguments& plugin_arguments();
+
+// Loaded and initialised on first use, kept to the end. Ends the process with a message if that
+// fails.
+Backend& backend_under_test();
+
+}  // namespace encore::testing
