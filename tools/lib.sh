@@ -46,10 +46,12 @@ quietly() {
   local log="$logs/$1.log"
   shift
   mkdir -p "$logs"
-  if ! "$@" >"$log" 2>&1; then
+  local status=0
+  "$@" >"$log" 2>&1 || status=$?
+  if [ "$status" -ne 0 ]; then
     printf 'error: `%s` failed; the end of %s:\n' "$*" "${log#"$root"/}" >&2
     tail -n 40 "$log" >&2
-    return 1
+    return "$status"
   fi
 }
 
@@ -137,9 +139,7 @@ delete it and try again"
 configure() {
   local name="$1" preset="$2"
   shift 2
-  quietly "configure-$name" cmake --preset "$preset" -S "$root" -B "$root/build/$name" \
-    -DPython3_EXECUTABLE="$python" -DPython_EXECUTABLE="$python" -DPYTHON_EXECUTABLE="$python" \
-    --no-warn-unused-cli "$@"
+  quietly "configure-$name" cmake --preset "$preset" -S "$root" -B "$root/build/$name" "$@"
 }
 
 # build FOLDER: with a moving count on a terminal, quietly elsewhere. A script may set `launcher`,
