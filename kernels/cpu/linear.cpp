@@ -10,7 +10,7 @@ namespace {
 // Up to so many rows each worker converts x for itself: cheaper than meeting at a barrier.
 constexpr int32_t kRedundantRows = 4;
 // With more rows than kRedundantRows, work is cut into units of columns by chunks of rows.
-constexpr int32_t kRowChunk = 96;
+constexpr int32_t kRowChunk = 96;  // a multiple of 16 and of 6: whole tiles
 constexpr int64_t kDecodeUnit = 16;
 constexpr int64_t kPrefillUnit = 32;
 
@@ -39,12 +39,14 @@ struct Forms {
     quantised |= is_quantised(type);
     bf16 |= type == WeightType::kBF16;
   }
+  // Rows are padded to 16, which tiles may read whole.
   size_t quantised_bytes(int64_t rows, int64_t k) const {
-    return quantised ? static_cast<size_t>(rows * quantised_stride(k)) : 0;
+    return quantised ? static_cast<size_t>(ceil_div(rows, 16) * 16 * quantised_stride(k)) : 0;
   }
   size_t bytes(int64_t rows, int64_t k) const {
-    const int64_t padded = ceil_div(rows, 16) * 16;
-    return quantised_bytes(rows, k) + (bf16 ? static_cast<size_t>(padded * bf16_stride(k)) : 0);
+    const size_t bf16_bytes =
+        bf16 ? static_cast<size_t>(ceil_div(rows, 16) * 16 * bf16_stride(k)) : 0;
+    return quantised_bytes(rows, k) + bf16_bytes;
   }
 };
 
@@ -123,7 +125,7 @@ class LinearCall {
   }
 
   RowsTask rows_task(bool redundant, int32_t granularity, std::byte* out) const {
-    RowsTask task{args_.x, args_.x_stride, k_, 0, rows_, out};
+    RowsTask task{args_.x, args_.x_stride, k_, 0, rows_, rows_, out};
     if (redundant) return task;
     const Share share = share_of(ceil_div(rows_, granularity), worker_.index, worker_.count);
     task.row_begin = static_cast<int32_t>(share.begin) * granularity;
@@ -180,6 +182,7 @@ class LinearCall {
     task.col_end = std::min(p.weight.n, unit_end * unit_columns_);
     task.row_begin = row_begin;
     task.row_end = row_end;
+    task.total_rows = rows_;
     activations_.select(task.type, k_, &task);
     task.y = args_.y + y_column;
     task.y_stride = args_.y_stride;
