@@ -42,6 +42,13 @@ struct LoadBf16 {
   static Vector::F load_eight(const uint16_t* p) { return Vector::load_eight_bf16(p); }
 };
 
+// A span's keys, or its values, as head_dim rows of 16 elements.
+template <typename Element>
+struct SpanRows {
+  const Element* first;
+  int64_t stride;
+};
+
 // The pages of one split of one KV head.
 template <typename Load>
 struct SplitPages {
@@ -53,6 +60,8 @@ struct SplitPages {
   int64_t value_base;
   int32_t page_size;
   int32_t head_dim;
+  int32_t spans;       // of this split
+  int32_t tile_spans;  // of this split and those after it
 
   SplitPages(const TileView& view, int32_t split)
       : kv(*view.kv),
@@ -61,7 +70,11 @@ struct SplitPages {
         key_base(kv.layout.key_offset(view.tile.kv_head, 0, 0)),
         value_base(kv.layout.value_offset(view.tile.kv_head, 0, 0)),
         page_size(kv.layout.page_size),
-        head_dim(kv.layout.head_dim) {}
+        head_dim(kv.layout.head_dim),
+        spans(0),
+        tile_spans((view.tile.kv_end() - first_position + kSpan - 1) / kSpan) {
+    spans = std::min(tile_spans, kAttentionSplit / kSpan);
+  }
 
   const Element* page(int32_t position) const {
     const int64_t id = page_ids[position / page_size];
@@ -77,7 +90,29 @@ struct SplitPages {
     const int32_t position = first_position + s * kSpan;
     return page(position) + value_base + static_cast<int64_t>(position % page_size) * head_dim;
   }
+  // What is used i spans after the first: keys of the split, its values, keys of the next split.
+  SpanRows<Element> in_order_of_use(int32_t i) const {
+    if (i < spans) return {keys(i), page_size};
+    if (i < 2 * spans) return {values(i - spans), kSpan};
+    return {keys(std::min(i - spans, tile_spans - 1)), page_size};
+  }
 };
+
+// Few rows use a key or value once and wait for memory: they fetch ahead. Many find it in cache.
+template <int32_t kRows>
+inline constexpr bool kFetchesAhead = kRows <= kBlockRows / 2;
+inline constexpr int32_t kSpansAhead = 4;
+
+// Fetches rows [begin, end) of 16 elements of a span. Contiguous rows share cache lines: those that
+// do not start one are skipped.
+template <typename Element>
+void fetch_rows(const SpanRows<Element>& span, int32_t begin, int32_t end) {
+  constexpr auto kRowsALine = static_cast<int32_t>(64 / (kSpan * sizeof(Element)));
+  const int32_t skip = span.stride == kSpan ? kRowsALine - 1 : 0;
+  for (int32_t row = begin; row < end; ++row) {
+    if ((row & skip) == 0) __builtin_prefetch(span.first + row * span.stride);
+  }
+}
 
 // scores[r][16 s ..] = q[r] . k for kSpans spans from `s` on.
 template <typename Load, int32_t kRows, int32_t kSpans>
@@ -85,7 +120,11 @@ void score_spans(const SplitPages<Load>& pages, const float* q, int32_t s, float
   using V = Vector;
   constexpr int32_t kVectors = kSpans * kVectorsASpan;
   const typename Load::Element* keys[kSpans];
-  for (int32_t i = 0; i < kSpans; ++i) keys[i] = pages.keys(s + i);
+  SpanRows<typename Load::Element> ahead[kSpans];
+  for (int32_t i = 0; i < kSpans; ++i) {
+    keys[i] = pages.keys(s + i);
+    ahead[i] = pages.in_order_of_use(s + kSpansAhead + i);
+  }
   V::F sums[kRows][kVectors];
 #pragma GCC unroll 8
   for (int32_t r = 0; r < kRows; ++r) {
@@ -95,6 +134,10 @@ void score_spans(const SplitPages<Load>& pages, const float* q, int32_t s, float
   const int32_t head_dim = pages.head_dim;
   const int64_t stride = pages.page_size;
   for (int32_t d = 0; d < head_dim; ++d) {
+    if constexpr (kFetchesAhead<kRows>) {
+#pragma GCC unroll 8
+      for (int32_t i = 0; i < kSpans; ++i) fetch_rows(ahead[i], d, d + 1);
+    }
     V::F k[kVectors];
 #pragma GCC unroll 8
     for (int32_t v = 0; v < kVectors; ++v) {
@@ -167,7 +210,14 @@ void weigh_values(const SplitPages<Load>& pages, const float* weights, int32_t p
   for (int32_t begin = 0; begin < positions; begin += kSpan) {
     const typename Load::Element* row = pages.values(begin / kSpan) + column;
     const int32_t end = std::min(begin + kSpan, positions);
+    const auto ahead = pages.in_order_of_use(pages.spans + begin / kSpan + kSpansAhead);
     for (int32_t j = begin; j < end; ++j, row += pages.head_dim) {
+      if constexpr (kFetchesAhead<kRows>) {
+        const int32_t part = j - begin;
+        if (column == 0) {
+          fetch_rows(ahead, pages.head_dim * part / kSpan, pages.head_dim * (part + 1) / kSpan);
+        }
+      }
       V::F value[kVectors];
 #pragma GCC unroll 8
       for (int32_t v = 0; v < kVectors; ++v) {
@@ -197,7 +247,7 @@ void partial_rows(const TileView& view, int32_t row, int32_t split, float* const
   const float* q = view.q + row * head_dim;
   const int32_t visible = view.tile.limit(row + kRows - 1) - pages.first_position;
   const int32_t positions = std::min(kAttentionSplit, visible);
-  const int32_t spans = (positions + kSpan - 1) / kSpan;
+  const int32_t spans = (positions + kSpan - 1) / kSpan;  // that some row sees
   int32_t s = 0;
   for (; s + kBlockSpans <= spans; s += kBlockSpans) {
     score_spans<Load, kRows, kBlockSpans>(pages, q, s, view.scores);
