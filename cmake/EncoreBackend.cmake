@@ -18,7 +18,7 @@ function(encore_add_backend name)
   set(target encore_backend_${name})
   add_library(${target} MODULE ${ARG_SOURCES})
   target_link_libraries(${target} PRIVATE encore_sdk ${ARG_LIBRARIES})
-  if(TARGET encore_settings)
+  if(TARGET encore_settings AND NOT "${ARG_SOURCES}" MATCHES "\\.c(;|$)")  # its flags are for C++
     target_link_libraries(${target} PRIVATE encore_settings)
   endif()
   set_target_properties(${target} PROPERTIES

@@ -89,12 +89,12 @@ Result<Entry> open_library(const std::string& path, Attempt* attempt) {
       ENCORE_BACKEND_ENTRY_NAME)};
 }
 
-Result<std::shared_ptr<const PluginContext>> call_entry(Entry entry, const HostInfo& host) {
+Result<std::shared_ptr<const PluginContext>> call_entry(Entry entry, const encore_host_info* host) {
   encore_error error;
   sdk::prepare_error(&error);
   const encore_backend_table* table = nullptr;
   try {
-    table = entry.call(persistent_host_info(host), &error);
+    table = entry.call(host, &error);
   } catch (const std::exception& exception) {
     return internal_error(std::string("its entry function threw: ") + exception.what());
   } catch (...) {
@@ -105,7 +105,8 @@ Result<std::shared_ptr<const PluginContext>> call_entry(Entry entry, const HostI
   return sdk::status_from_abi(code, error);
 }
 
-Result<LoadedPlugin> run_stages(const std::string& path, const HostInfo& host, Attempt* attempt) {
+Result<LoadedPlugin> run_stages(const std::string& path, const encore_host_info* host,
+                                Attempt* attempt) {
   ENCORE_RETURN_IF_ERROR(check_path(path));
   attempt->enter(LoadStage::kElf);
   ENCORE_RETURN_IF_ERROR(read_elf(path).status());
@@ -134,7 +135,7 @@ Result<LoadedPlugin> load_plugin(const std::string& path, const HostInfo& host,
   Attempt attempt(path);
   Result<LoadedPlugin> plugin = [&]() -> Result<LoadedPlugin> {
     try {
-      return run_stages(path, host, &attempt);
+      return run_stages(path, persistent_host_info(host), &attempt);
     } catch (const std::exception& exception) {  // from Boost.DLL or the standard library
       return internal_error(exception.what());
     }

@@ -37,7 +37,9 @@ inline bool is_retryable(StatusCode code) {
          code == StatusCode::kDeadlineExceeded;
 }
 
-// Describes `status` in `*error`, as far as the owner's struct reaches, and returns its code.
+// A Status does not say how far the damage reaches, so `scope` is what the function spoils at
+// worst: a runner for submit and wait, nothing for the others. Describes `status` in `*error`, as
+// far as the owner's struct reaches, and returns its code.
 inline encore_status report(const Status& status, int32_t scope, encore_error* error) noexcept {
   const auto code = static_cast<encore_status>(status.code());
   if (status.ok() || error == nullptr) return code;

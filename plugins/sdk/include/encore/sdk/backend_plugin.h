@@ -89,7 +89,7 @@ encore_backend* the_backend(const encore_host_info* host) {
 template <typename BackendT>
 const encore_backend_table* entry(const encore_host_info* host, encore_error* error) noexcept {
   const encore_backend_table* table = nullptr;
-  guarded(ENCORE_SCOPE_PROCESS, error, [&]() -> Status {
+  guarded(ENCORE_SCOPE_REQUEST, error, [&]() -> Status {
     table = &the_backend<BackendT>(host)->table;
     return {};
   });

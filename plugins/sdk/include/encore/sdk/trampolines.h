@@ -23,7 +23,7 @@ namespace encore::sdk {
 
 inline encore_status probe(encore_backend* self, encore_probe_result* result,
                            encore_error* error) noexcept {
-  return guarded(ENCORE_SCOPE_PROCESS, error, [&]() -> Status {
+  return guarded(ENCORE_SCOPE_REQUEST, error, [&]() -> Status {
     const ProbeResult found = self->backend->probe();
     auto out = sized<encore_probe_result>();
     out.usable = found.usable ? 1 : 0;
@@ -35,7 +35,7 @@ inline encore_status probe(encore_backend* self, encore_probe_result* result,
 
 inline encore_status option_schema(encore_backend* self, encore_option_list* list,
                                    encore_error* error) noexcept {
-  return guarded(ENCORE_SCOPE_PROCESS, error, [&]() -> Status {
+  return guarded(ENCORE_SCOPE_REQUEST, error, [&]() -> Status {
     write_sized(self->schema.list(), list);
     return {};
   });
@@ -43,7 +43,7 @@ inline encore_status option_schema(encore_backend* self, encore_option_list* lis
 
 inline encore_status init(encore_backend* self, const encore_option_value* values, uint64_t count,
                           uint64_t stride, encore_error* error) noexcept {
-  return guarded(ENCORE_SCOPE_PROCESS, error, [&]() -> Status {
+  return guarded(ENCORE_SCOPE_REQUEST, error, [&]() -> Status {
     if (self->initialised) {
       return failed_precondition("backend '" + self->identity.name +
                                  "' is initialised already; call shutdown first");
@@ -64,7 +64,7 @@ inline void shutdown(encore_backend* self) noexcept {
 
 inline encore_status device_count(encore_backend* self, int32_t* count,
                                   encore_error* error) noexcept {
-  return guarded(ENCORE_SCOPE_PROCESS, error, [&]() -> Status {
+  return guarded(ENCORE_SCOPE_REQUEST, error, [&]() -> Status {
     *count = self->backend->device_count();
     return {};
   });
@@ -72,7 +72,7 @@ inline encore_status device_count(encore_backend* self, int32_t* count,
 
 inline encore_status device_info(encore_backend* self, int32_t device, encore_device_info* info,
                                  encore_error* error) noexcept {
-  return guarded(ENCORE_SCOPE_DEVICE, error, [&]() -> Status {
+  return guarded(ENCORE_SCOPE_REQUEST, error, [&]() -> Status {
     ENCORE_ASSIGN_OR_RETURN(const DeviceInfo found, self->backend->device_info(device));
     auto out = sized<encore_device_info>();
     out.capabilities = found.capabilities;
@@ -292,7 +292,7 @@ inline encore_status measure_limits(encore_backend* self, int32_t device,
 }
 
 inline encore_status check_guards(encore_model* self, encore_error* error) noexcept {
-  return guarded(ENCORE_SCOPE_PROCESS, error, [&] { return self->model->check_guards(); });
+  return guarded(ENCORE_SCOPE_REQUEST, error, [&] { return self->model->check_guards(); });
 }
 
 inline const void* get_extension(encore_backend* /*self*/, const char* name,
