@@ -1,6 +1,7 @@
 // What a step pays for crossing the boundary: no allocation, and little time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -118,14 +119,17 @@ TEST(CrossingTest, StepAllocatesNothing) {
     return failures;
   };
   ASSERT_EQ(run(1), 0);  // the first step makes the slot that its output lives in
-  constexpr int kSteps = 100000;
+  constexpr int kSteps = 10000;
   const int64_t before = num_allocations;
-  const auto start = std::chrono::steady_clock::now();
-  const int64_t failures = run(kSteps);
-  const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
-  EXPECT_EQ(failures, 0);
+  double best_ns = 1e9;
+  for (int round = 0; round < 10; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(run(kSteps), 0);
+    const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+    best_ns = std::min(best_ns, time.count() / kSteps);
+  }
   EXPECT_EQ(num_allocations - before, 0);
-  std::printf("check + submit + wait: %.0f ns a step\n", time.count() / kSteps);
+  std::printf("check + submit + wait: %.0f ns a step\n", best_ns);
 }
 
 }  // namespace
