@@ -1,0 +1,245 @@
+#include "session.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <system_error>
+#include <utility>
+
+#include "capture_table.h"
+#include "interrupt.h"
+#include "logging.h"
+#include "progress.h"
+#include "text_assets.h"
+#include "text_table.h"
+
+namespace encore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kDefaultMaxContext = 4096;
+constexpr int32_t kMaxLogprobs = 20;     // most probable tokens a request may ask for
+constexpr int32_t kBiasesARequest = 64;  // in the static buffers, on average
+
+int64_t us_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
+}
+
+// An error about a key: "configs/a.yaml:3: MESSAGE".
+Status key_error(const LoadedConfig& loaded, const std::string& key, const std::string& message) {
+  const std::string origin = loaded.origin(key);
+  return invalid_argument((origin == "default" ? key : origin) + ": " + message);
+}
+
+int64_t pages_for(int64_t tokens, int64_t page_size) {
+  return tokens / page_size + (tokens % page_size == 0 ? 0 : 1);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open(const LoadedConfig& loaded) {
+  const Clock::time_point start = Clock::now();
+  std::unique_ptr<Session> session(new Session(loaded));
+  ENCORE_ASSIGN_OR_RETURN(session->backend_, open_backend(loaded));
+  session->timings_.backend_us = us_since(start);
+  ENCORE_RETURN_IF_ERROR(session->open_files());
+  ENCORE_RETURN_IF_ERROR(session->set_limits());
+  // The tokenizer is built while weights are loaded and graphs captured: it needs neither.
+  std::future<int64_t> tokenizer = std::async(std::launch::async, [&session] {
+    const Clock::time_point begin = Clock::now();
+    session->tokenizer_ = make_tokenizer(session->files_.text);
+    return us_since(begin);
+  });
+  Status status = session->load_weights();
+  if (status.ok()) status = session->create_kv();
+  if (status.ok()) status = session->capture();
+  session->timings_.tokenizer_us = tokenizer.get();
+  ENCORE_RETURN_IF_ERROR(status);
+  // Half a megabyte to tens of megabytes that nothing needs any more.
+  session->files_.text.tokenizer_json = {};
+  session->files_.text.gguf = {};
+  session->timings_.total_us = us_since(start);
+  return session;
+}
+
+Session::~Session() {
+  // Runners before KV cache, KV cache before model; members alone would do it, but the order is a
+  // rule of the boundary and deserves to be written.
+  engine_.reset();
+  graphs_ = {};
+  kv_.reset();
+  model_.reset();
+}
+
+Status Session::open_files() {
+  const Clock::time_point start = Clock::now();
+  const std::string& path = config().model.path;
+  if (path.empty()) {
+    return invalid_argument(
+        "model.path is not set; name a .gguf file or a Hugging Face directory with --model or in "
+        "the configuration file");
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return key_error(loaded_, "model.path", "model.path is " + path + ", which does not exist");
+  }
+  Result<ModelFiles> files = open_model(path);
+  if (!files.ok()) {
+    // A bad file is not a bad configuration.
+    const StatusCode code = files.status().code();
+    const bool argument = code == StatusCode::kInvalidArgument;
+    return {argument ? StatusCode::kDataLoss : code, files.status().message()};
+  }
+  files_ = *std::move(files);
+  for (const std::string& note : files_.notes) spdlog::info("{}", note);
+  spdlog::info("model: {}", describe_model(files_.spec));
+  timings_.files_us = us_since(start);
+  return backend().check_model(config().backend.device, files_.spec, files_.weights->weights());
+}
+
+Status Session::set_limits() {
+  const SchedulerConfig& scheduler = config().scheduler;
+  const int64_t wanted = scheduler.max_context > 0 ? scheduler.max_context : kDefaultMaxContext;
+  const int64_t context = std::min(wanted, files_.spec.max_context);
+  if (scheduler.max_context > files_.spec.max_context) {
+    spdlog::warn("scheduler.max_context is {} ({}); the model's limit is {}, so that is used",
+                 scheduler.max_context, loaded_.origin("scheduler.max_context"), context);
+  }
+  if (scheduler.max_tokens_per_step < scheduler.max_running_requests) {
+    return key_error(loaded_, "scheduler.max_tokens_per_step",
+                     "scheduler.max_tokens_per_step is " +
+                         std::to_string(scheduler.max_tokens_per_step) +
+                         "; it must be at least scheduler.max_running_requests, " +
+                         std::to_string(scheduler.max_running_requests) +
+                         ", so that every request can get a token each step");
+  }
+  const CaptureConfig& capture = config().capture;
+  RunnerLimits& limits = capture_options_.limits;
+  limits.max_requests = scheduler.max_running_requests;
+  limits.max_tokens = scheduler.max_tokens_per_step;
+  limits.max_context = static_cast<int32_t>(context);
+  limits.max_logprobs =
+      static_cast<int32_t>(std::min<int64_t>(kMaxLogprobs, files_.spec.vocab_size));
+  const int64_t distinct = std::min(context, files_.spec.vocab_size);
+  limits.max_history =
+      static_cast<int32_t>(std::min<int64_t>(limits.max_requests * distinct, int64_t{1} << 20));
+  limits.max_biases = limits.max_requests * kBiasesARequest;
+  capture_options_.prefill_mode = capture.prefill;
+  capture_options_.prefill_buckets = capture.prefill_buckets;
+  capture_options_.decode_buckets = capture.decode_buckets;
+  capture_options_.padding = capture.padding;
+  capture_options_.poison = capture.poison;
+  capture_options_.guards = capture.guards;
+  return {};
+}
+
+Status Session::load_weights() {
+  const Clock::time_point start = Clock::now();
+  Progress progress("load", true);
+  LoadOptions options;
+  options.progress = [&progress](int64_t done, int64_t total) {
+    progress.update(done, total);
+    return !interrupted();
+  };
+  ENCORE_ASSIGN_OR_RETURN(
+      model_, backend().load_model(config().backend.device, files_.spec, *files_.weights, options));
+  const ModelInfo info = model_->info();
+  progress.finish(format_bytes(static_cast<double>(info.weight_bytes)) + " of weights, " +
+                  format_bytes(static_cast<double>(info.mapped_bytes)) + " of them mapped");
+  timings_.load_us = us_since(start);
+  return {};
+}
+
+Status Session::create_kv() {
+  const KvCacheConfig& kv = config().kv_cache;
+  const RunnerLimits& limits = capture_options_.limits;
+  const int64_t pages_a_request = pages_for(limits.max_context, kv.page_size);
+  const int64_t pages = kv.max_tokens > 0 ? pages_for(kv.max_tokens, kv.page_size)
+                                          : pages_a_request * limits.max_requests;
+  if (pages > INT32_MAX) {
+    return key_error(loaded_, "kv_cache.max_tokens",
+                     "the KV cache would have " + std::to_string(pages) +
+                         " pages; the limit is 2147483647: lower kv_cache.max_tokens");
+  }
+  if (pages < pages_a_request) {
+    spdlog::warn(
+        "kv_cache.max_tokens is {}: one request can have {} tokens at most, less than max_context "
+        "{}",
+        kv.max_tokens, pages * kv.page_size, limits.max_context);
+  }
+  KvOptions options;
+  options.num_pages = static_cast<int32_t>(pages);
+  options.page_size = kv.page_size;
+  options.dtype = kv.dtype;
+  options.guards = config().capture.guards;
+  ENCORE_ASSIGN_OR_RETURN(kv_, model_->create_kv(options));
+  const KvInfo info = kv_->info();
+  spdlog::info("KV cache: {} tokens in {} pages of {}, {}; context {} tokens, {} requests",
+               pages * kv.page_size, pages, kv.page_size,
+               format_bytes(static_cast<double>(info.total_bytes)), limits.max_context,
+               limits.max_requests);
+  return {};
+}
+
+Status Session::capture() {
+  const Clock::time_point start = Clock::now();
+  Progress progress("capture", false);
+  GraphsOptions options;
+  options.capture = capture_options_;
+  options.capture_decode = config().capture.decode;
+  options.capture.progress = [&progress](int32_t done, int32_t total) {
+    progress.update(done, total);
+  };
+  ENCORE_ASSIGN_OR_RETURN(graphs_, capture_graphs(*model_, *kv_, options));
+  summary_.eager = graphs_.eager.report;
+  summary_.prefill = graphs_.prefill.report;
+  summary_.decode = graphs_.decode.report;
+  summary_.prefill_mode = graphs_.prefill.mode;
+  summary_.has_decode = graphs_.decode.runner != nullptr;
+  timings_.capture_us = us_since(start);
+  progress.finish(describe_capture(summary_));
+  if (spdlog::should_log(spdlog::level::debug)) spdlog::debug("{}", capture_table(summary_));
+  for (const std::string& skipped : skipped_buckets(summary_)) spdlog::warn("{}", skipped);
+  return {};
+}
+
+Status Session::start_engine(const DecodeOptions& decode) {
+  EngineOptions options;
+  options.limits = capture_options_.limits;
+  options.num_valid_tokens = num_valid_tokens();
+  options.end_tokens = files_.generation.eos_ids;
+  if (tokenizer_.ok()) options.make_text = text_factory(**tokenizer_, decode);
+  options.dispatch.require_graph = config().capture.require_graph;
+  options.submit_ahead = true;
+  options.guard_check_interval = config().capture.guards ? 16 : 0;
+  options.log = log_sink();
+  ENCORE_ASSIGN_OR_RETURN(engine_,
+                          Engine::create(*model_, *kv_, std::move(graphs_), std::move(options)));
+  graphs_ = {};
+  return {};
+}
+
+Result<const Tokenizer*> Session::tokenizer() const {
+  if (!tokenizer_.ok()) return tokenizer_.status();
+  return tokenizer_->get();
+}
+
+int32_t Session::num_valid_tokens() const {
+  const int64_t vocab_size = files_.spec.vocab_size;
+  if (!tokenizer_.ok()) return static_cast<int32_t>(vocab_size);
+  return static_cast<int32_t>(std::min<int64_t>((*tokenizer_)->vocab_size(), vocab_size));
+}
+
+std::string describe_model(const ModelSpec& spec) {
+  std::string text = spec.name.empty() ? "" : spec.name + ", ";
+  text += spec.architecture + ", " + std::to_string(spec.num_layers) + " layers, hidden size ";
+  text += std::to_string(spec.hidden_size) + ", " + std::to_string(spec.num_heads) + " heads over ";
+  text += std::to_string(spec.num_kv_heads) + ", vocabulary " + std::to_string(spec.vocab_size);
+  return text + ", context " + std::to_string(spec.max_context);
+}
+
+}  // namespace encore
