@@ -13,9 +13,9 @@ namespace encore {
 namespace {
 
 const std::string kData = ENCORE_MODEL_TEST_DATA "/";
+constexpr std::string_view kDigits = "0123456789abcdef";
 
 std::string hex(const std::byte* bytes, size_t count) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
   for (size_t i = 0; i < count; ++i) {
     text += kDigits[static_cast<size_t>(bytes[i]) >> 4];

@@ -12,6 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr uint64_t kHuge = uint64_t{1} << 62;
+
 Result<GgufHeader> read_back(const std::string& content) {
   const TempFolder folder;
   auto file = MappedFile::open(folder.write("m.gguf", content));
@@ -130,7 +132,6 @@ TEST(GgufTest, LyingTensorsAreRefused) {
                        .tensor_at("bad", type, std::move(dims), offset)
                        .finish());
   };
-  constexpr uint64_t kHuge = uint64_t{1} << 62;
   EXPECT_THAT(with(0, {64}, uint64_t{1} << 63),
               HasSubstr("tensor 'bad' has offset 92233720368547"));
   EXPECT_THAT(with(0, {64}, UINT64_MAX - 31), HasSubstr("tensor 'bad' has offset"));
@@ -149,7 +150,6 @@ TEST(GgufTest, LyingTensorsAreRefused) {
 }
 
 TEST(GgufTest, LyingCountsAreRefused) {
-  constexpr uint64_t kHuge = uint64_t{1} << 62;
   const std::string head = "GGUF" + bytes_of<uint32_t>(3);
   EXPECT_THAT(refusal(head + bytes_of(kHuge) + bytes_of<uint64_t>(0)),
               HasSubstr("claims 4611686018427387904 tensors"));

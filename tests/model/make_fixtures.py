@@ -4,6 +4,7 @@
   tiny_llama/   one file of float32, untied head, biases
   tiny.gguf     a llama of mixed types
   expected.json for each, Encore's name of a tensor -> dtype, shape, its first and last bytes
+  fuzz/         small inputs that the fuzzers start from
 
 Needs torch, transformers and gguf; the result is committed.
 """
@@ -16,6 +17,7 @@ import shutil
 import gguf
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from transformers import (GenerationConfig, LlamaConfig, LlamaForCausalLM, Qwen3Config,
                           Qwen3ForCausalLM)
 
@@ -132,9 +134,61 @@ def make_gguf():
     return expected
 
 
+def make_fuzz_gguf(path, architecture):
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_block_count(1)
+    writer.add_context_length(64)
+    writer.add_embedding_length(4)
+    writer.add_feed_forward_length(4)
+    writer.add_head_count(2)
+    writer.add_head_count_kv(1)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    writer.add_rope_scaling_factor(4.0)
+    writer.add_rope_scaling_orig_ctx_len(32)
+    writer.add_token_list(["a", "b"])
+    writer.add_token_types([1, 3])
+    writer.add_eos_token_id(1)
+    writer.add_chat_template("x")
+    vector, square = np.zeros(4, np.float32), np.zeros((4, 4), np.float32)
+    half = np.zeros((2, 4), np.float32)
+    writer.add_tensor("token_embd.weight", half)
+    writer.add_tensor("output_norm.weight", vector)
+    for name in ("attn_norm", "ffn_norm"):
+        writer.add_tensor(f"blk.0.{name}.weight", vector)
+    for name in ("attn_q", "attn_output", "ffn_gate", "ffn_up", "ffn_down"):
+        writer.add_tensor(f"blk.0.{name}.weight", square)
+    for name in ("attn_k", "attn_v"):
+        writer.add_tensor(f"blk.0.{name}.weight", half)
+    if architecture == "qwen3":
+        for name in ("attn_q_norm", "attn_k_norm"):
+            writer.add_tensor(f"blk.0.{name}.weight", vector[:2])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def make_fuzz_inputs():
+    for folder in ("gguf", "safetensors"):
+        (DATA / "fuzz" / folder).mkdir(parents=True, exist_ok=True)
+    for architecture in ("llama", "qwen3"):
+        make_fuzz_gguf(DATA / "fuzz" / "gguf" / f"{architecture}.gguf", architecture)
+    folder = DATA / "fuzz" / "safetensors"
+    save_file({"a": torch.zeros(2, 3), "b": torch.zeros(1, dtype=torch.bfloat16)},
+              folder / "two.safetensors", metadata={"format": "pt"})
+    for table in json.loads((DATA / "rope_tables.json").read_text()):
+        if table["name"] in ("linear", "llama3", "yarn_mscale", "default_new_layout"):
+            (folder / f"{table['name']}.json").write_text(json.dumps(table["config"]))
+    for name in ("tiny_qwen3", "tiny_llama"):
+        shutil.copy(DATA / name / "config.json", folder / f"{name}.json")
+
+
 def main():
     torch.manual_seed(1)
     expected = {"tiny_qwen3": make_qwen3(), "tiny_llama": make_llama(), "tiny.gguf": make_gguf()}
+    make_fuzz_inputs()
     (DATA / "expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
 
 

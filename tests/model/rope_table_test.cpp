@@ -16,9 +16,9 @@ namespace encore {
 namespace {
 
 const nlohmann::json& reference() {
-  static const nlohmann::json kTables =
+  static const nlohmann::json tables =
       nlohmann::json::parse(read_file(ENCORE_MODEL_TEST_DATA "/rope_tables.json"));
-  return kTables;
+  return tables;
 }
 
 // The reference computes in float32: powers whose exponent is rounded to float are off by up to

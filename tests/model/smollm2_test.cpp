@@ -14,6 +14,8 @@
 namespace encore {
 namespace {
 
+constexpr int64_t kHeaderBytes = 2 << 20;
+
 class SmolLm2Test : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -22,7 +24,7 @@ class SmolLm2Test : public ::testing::Test {
     path_ = std::string(folder) + "/SmolLM2-135M-Instruct.Q4_1.gguf";
     if (!std::filesystem::exists(path_)) GTEST_SKIP() << path_ << " does not exist";
   }
-  std::string path_;  // NOLINT(readability-identifier-naming): the fixture's own
+  std::string path_;
 };
 
 TEST_F(SmolLm2Test, Opens) {
@@ -64,7 +66,6 @@ TEST_F(SmolLm2Test, OpensInUnderThirtyMilliseconds) {
 
 // Every kilobyte of the header, then every 512 KiB of the data.
 TEST_F(SmolLm2Test, EveryTruncationIsAnError) {
-  constexpr int64_t kHeaderBytes = 2 << 20;
   const TempFolder folder;
   const std::string copy = folder.path("m.gguf");
   std::filesystem::copy_file(path_, copy);

@@ -11,6 +11,7 @@
 namespace encore {
 namespace {
 
+constexpr std::string_view kPattern = "-#####-of-#####.gguf";
 constexpr uint64_t kMaxParts = 99999;  // five digits in a file's name
 
 struct PartName {
@@ -21,7 +22,6 @@ struct PartName {
 
 // "-NNNNN-of-NNNNN.gguf" at the end of `path`, if it is there.
 std::optional<PartName> parse_part_name(const std::string& path) {
-  constexpr std::string_view kPattern = "-#####-of-#####.gguf";
   if (path.size() < kPattern.size()) return std::nullopt;
   const size_t start = path.size() - kPattern.size();
   std::array<uint64_t, 2> numbers = {0, 0};

@@ -76,9 +76,9 @@ void MappedFile::drop_pages(int64_t offset, int64_t bytes) const {
   if (data_ == nullptr || offset < 0 || bytes <= 0 || offset > size_ || bytes > size_ - offset) {
     return;
   }
-  static const int64_t kPageBytes = ::sysconf(_SC_PAGESIZE);
-  const int64_t first = (offset + kPageBytes - 1) / kPageBytes * kPageBytes;
-  const int64_t end = (offset + bytes) / kPageBytes * kPageBytes;
+  const int64_t page_bytes = ::sysconf(_SC_PAGESIZE);
+  const int64_t first = (offset + page_bytes - 1) / page_bytes * page_bytes;
+  const int64_t end = (offset + bytes) / page_bytes * page_bytes;
   if (first < end) {
     ::madvise(data_ + first, static_cast<size_t>(end - first), MADV_DONTNEED);
   }

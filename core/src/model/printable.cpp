@@ -1,10 +1,14 @@
 #include "model/printable.h"
 
 namespace encore {
+namespace {
+
+constexpr size_t kMaxBytes = 96;
+constexpr std::string_view kDigits = "0123456789abcdef";
+
+}  // namespace
 
 std::string printable(std::string_view name) {
-  constexpr size_t kMaxBytes = 96;
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text = "'";
   for (const char c : name.substr(0, kMaxBytes)) {
     const auto byte = static_cast<unsigned char>(c);

@@ -10,6 +10,12 @@
 namespace encore {
 namespace {
 
+constexpr std::pair<std::string_view, RopeScaling> kTypeNames[] = {
+    {"default", RopeScaling::kNone},  {"none", RopeScaling::kNone},
+    {"linear", RopeScaling::kLinear}, {"dynamic", RopeScaling::kDynamic},
+    {"llama3", RopeScaling::kLlama3}, {"yarn", RopeScaling::kYarn},
+};
+
 constexpr double kTurn = 2.0 * std::numbers::pi;
 
 Status out_of_range(const std::string& where, const char* name, double value, const char* range) {
@@ -88,12 +94,7 @@ double yarn_attention_scale(const RopeParameters& p) {
 }  // namespace
 
 Result<RopeScaling> parse_rope_scaling(std::string_view name, const std::string& where) {
-  constexpr std::pair<std::string_view, RopeScaling> kKnown[] = {
-      {"default", RopeScaling::kNone},  {"none", RopeScaling::kNone},
-      {"linear", RopeScaling::kLinear}, {"dynamic", RopeScaling::kDynamic},
-      {"llama3", RopeScaling::kLlama3}, {"yarn", RopeScaling::kYarn},
-  };
-  for (const auto& [known, scaling] : kKnown) {
+  for (const auto& [known, scaling] : kTypeNames) {
     if (known == name) return scaling;
   }
   return unimplemented(concat_message(where, " has RoPE type ", printable(name),
