@@ -76,10 +76,18 @@ TEST_F(DispatcherTest, MeasuredCostWinsOverKind) {
   EXPECT_EQ(replays(RunnerKind::kPrefillGraph, 16), 96);
 }
 
+TEST_F(DispatcherTest, HopelessRunnerIsTriedOnce) {
+  make({.graph_samples = 4, .eager_samples = 3});
+  run_steps(100, 3, 3, {50, 500, 900});
+  EXPECT_EQ(replays(RunnerKind::kDecodeGraph, 4), 98);
+  EXPECT_EQ(replays(RunnerKind::kPrefillGraph, 16), 1);
+  EXPECT_EQ(dispatcher_->stats().eager_samples, 1);
+}
+
 TEST_F(DispatcherTest, SizesAreMeasuredApart) {
   make({.graph_samples = 2, .eager_samples = 0});
-  run_steps(10, 1, 1, {10, 90, 0});
-  run_steps(10, 8, 8, {90, 10, 0});
+  run_steps(10, 1, 1, {50, 90, 0});
+  run_steps(10, 8, 8, {90, 50, 0});
   EXPECT_EQ(replays(RunnerKind::kDecodeGraph, 1), 8);
   EXPECT_EQ(replays(RunnerKind::kDecodeGraph, 8), 2);
   EXPECT_EQ(replays(RunnerKind::kPrefillGraph, 16), 2 + 8);

@@ -93,7 +93,8 @@ class Device {
     for (int32_t& token : tokens) {
       if (token >= 0) continue;
       require(static_cast<size_t>(-1 - token) < last_sampled_.size(), "no such row last step");
-      token = last_sampled_.at(-1 - token);
+      // A row without a token is followed by a step that is thrown away: any token will do.
+      token = std::max(0, last_sampled_.at(-1 - token));
     }
     for (size_t request = 0; request < num_requests; ++request) {
       for (int32_t i = work.q_start[request]; i < work.q_start[request + 1]; ++i) {

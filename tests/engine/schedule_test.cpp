@@ -93,12 +93,14 @@ TEST(ScheduleTest, FirstComeFirstServed) {
   options.limits.max_requests = 2;
   Rig rig(options);
   std::vector<RequestId> ids;
-  for (int32_t i = 0; i < 6; ++i) ids.push_back(rig.add(request(3, i, 5)));
-  rig.run();
-  for (int32_t i = 2; i < 6; ++i) {
-    EXPECT_GE(rig.replies[ids[i]].last.timings.scheduled_us,
-              rig.replies[ids[i - 2]].last.timings.last_token_us);
+  for (int32_t i = 0; i < 6; ++i) ids.push_back(rig.add(request(3, i, 3 + i)));
+  std::vector<RequestId> order;
+  while (rig.step()) {
+    for (const RequestEvent& event : rig.events) {
+      if (event.output_tokens == 1) order.push_back(event.request);
+    }
   }
+  EXPECT_EQ(order, ids);
   EXPECT_EQ(rig.device().most_requests, 2);
 }
 

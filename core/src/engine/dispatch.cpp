@@ -10,6 +10,8 @@ constexpr RunnerKind kGraphKinds[] = {RunnerKind::kDecodeGraph, RunnerKind::kPre
 
 // Eager must be this much cheaper than the best graph to be preferred.
 constexpr double kEagerAdvantage = 0.9;
+// A runner that is so much dearer than the best is not measured any further.
+constexpr double kHopeless = 2.0;
 // A cost that was last measured more steps ago than this is measured again before it is believed.
 constexpr int64_t kStaleSteps = 256;
 // The running mean covers about this many steps.
@@ -76,29 +78,36 @@ int32_t Dispatcher::find_size(const Candidates& candidates) {
   return -1;
 }
 
+// Graphs first, so that a size seen once or twice is served as captured.
 RunnerKind Dispatcher::pick(const Candidates& candidates, SizeCosts& size) const {
-  // Graphs first, so that a size seen once or twice is served as captured.
   RunnerKind best = RunnerKind::kEager;
   for (const RunnerKind kind : kGraphKinds) {
     if (!candidates[index_of(kind)].able()) continue;
-    if (size.costs[index_of(kind)].sent < options_.graph_samples) return kind;
-    if (best == RunnerKind::kEager ||
-        size.costs[index_of(kind)].mean_us < size.costs[index_of(best)].mean_us) {
-      best = kind;
-    }
+    const Cost& cost = size.costs[index_of(kind)];
+    const Cost& best_cost = size.costs[index_of(best)];
+    const bool first = best == RunnerKind::kEager;
+    if (wants_sample(cost, first ? nullptr : &best_cost, options_.graph_samples)) return kind;
+    if (first || (cost.samples > 0 && cost.mean_us < best_cost.mean_us)) best = kind;
   }
-  Cost& eager = size.costs[index_of(RunnerKind::kEager)];
-  const bool compare_eager = candidates[index_of(RunnerKind::kEager)].able() &&
-                             !options_.require_graph && options_.eager_samples > 0;
-  if (compare_eager) {
-    if (eager.sent < options_.eager_samples) return RunnerKind::kEager;
-    if (eager.samples > 0 && eager.mean_us < kEagerAdvantage * size.costs[index_of(best)].mean_us) {
+  const Cost& eager = size.costs[index_of(RunnerKind::kEager)];
+  if (candidates[index_of(RunnerKind::kEager)].able() && !options_.require_graph &&
+      options_.eager_samples > 0) {
+    const Cost& graph = size.costs[index_of(best)];
+    if (wants_sample(eager, &graph, options_.eager_samples)) return RunnerKind::kEager;
+    if (eager.samples > 0 && eager.mean_us < kEagerAdvantage * graph.mean_us) {
       best = RunnerKind::kEager;
     }
   }
   Cost& cost = size.costs[index_of(best)];
   if (size.steps - cost.last_step > kStaleSteps) cost = {};
   return best;
+}
+
+bool Dispatcher::wants_sample(const Cost& cost, const Cost* best, int32_t samples) {
+  if (cost.sent >= samples) return false;
+  const bool hopeless = best != nullptr && best->samples > 0 && cost.samples > 0 &&
+                        cost.mean_us > kHopeless * best->mean_us;
+  return !hopeless;
 }
 
 Result<Dispatch> Dispatcher::without_graph(const ForwardBatch& batch,

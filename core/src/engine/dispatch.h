@@ -51,8 +51,9 @@ struct Dispatch {
 };
 
 // Each candidate (decode graph, prefill graph, eager) says whether it can run a batch; among those
-// that can, measured cost at that padded size decides, after a few samples of each. Eager must be
-// clearly faster than the best graph, so that noise does not move steps away from graphs.
+// that can, measured cost at that padded size decides, after a few samples of each (one of those
+// that turn out hopeless). Eager must be clearly faster than the best graph, so that noise does not
+// move steps away from graphs.
 //
 // choose() and record() by one thread; stats() by any. Borrows the runners' owner for its life.
 class Dispatcher {
@@ -102,6 +103,7 @@ class Dispatcher {
   Candidates ask(const ForwardBatch& batch, const StepOutput& output) const;
   int32_t find_size(const Candidates& candidates);
   RunnerKind pick(const Candidates& candidates, SizeCosts& size) const;
+  static bool wants_sample(const Cost& cost, const Cost* best, int32_t samples);
   Result<Dispatch> without_graph(const ForwardBatch& batch, const Candidates& candidates);
   Status refusal(const Candidates& candidates) const;
   void log_once(Reason reason, RunnerKind kind);
