@@ -24,6 +24,7 @@ struct TileInput {
   const std::byte* x;  // the first row
   int64_t x_stride;
   int64_t k;
+  int64_t prefetch;  // bytes ahead of use to fetch weights, 0 for none
 };
 
 inline const ActivationGroup* row_groups(const std::byte* x, int64_t stride, int row) {
@@ -87,8 +88,7 @@ template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
   }
 }
 
-// kPrefetch: bytes ahead of use, 0 for none; only for tiles whose weights come from memory.
-template <typename Format, int R, int P, int kPrefetch>
+template <typename Format, int R, int P>
 inline void run_tile(const TileInput<P>& in, Tile<R, P>& tile) {
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
@@ -102,8 +102,8 @@ inline void run_tile(const TileInput<P>& in, Tile<R, P>& tile) {
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) {
       scales[p] = Format::scales(in.panel[p] + code_bytes, g);
-      if constexpr (kPrefetch > 0) {
-        const uint8_t* ahead = in.panel[p] + kPrefetch + g * Format::kGroupBytes;
+      if (in.prefetch > 0) {
+        const uint8_t* ahead = in.panel[p] + in.prefetch + g * Format::kGroupBytes;
         for (int line = 0; line < Format::kGroupBytes; line += 64) {
           _mm_prefetch(reinterpret_cast<const char*>(ahead + line), _MM_HINT_T0);
         }
@@ -119,8 +119,9 @@ inline void run_tile(const TileInput<P>& in, Tile<R, P>& tile) {
 }
 
 // Computes and stores rows [row, row + R) of P panels, the p-th beginning at columns[p].
-template <typename Format, int R, int P, int kPrefetch>
-void store_tile(const ColumnTask& task, int64_t row, const int64_t (&columns)[P]) {
+template <typename Format, int R, int P>
+void store_tile(const ColumnTask& task, int64_t row, const int64_t (&columns)[P],
+                int64_t prefetch) {
   TileInput<P> in;
   const int64_t bytes = panel_bytes(task.type, task.k);
   for (int p = 0; p < P; ++p) {
@@ -130,8 +131,9 @@ void store_tile(const ColumnTask& task, int64_t row, const int64_t (&columns)[P]
   in.x = task.activations + row * task.activation_stride;
   in.x_stride = task.activation_stride;
   in.k = task.k;
+  in.prefetch = prefetch;
   Tile<R, P> tile;
-  run_tile<Format, R, P, kPrefetch>(in, tile);
+  run_tile<Format, R, P>(in, tile);
   for (int r = 0; r < R; ++r) {
     for (int p = 0; p < P; ++p) {
       alignas(64) float sums[kPanelColumns];
@@ -151,42 +153,45 @@ void run_rows(const ColumnTask& task, const int64_t (&columns)[P]) {
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t begin = task.row_begin + rows * t / tiles;
     const int64_t end = task.row_begin + rows * (t + 1) / tiles;
+    // The first tile brings its panels from memory; it also sends for the next ones.
+    const int64_t prefetch = t == 0 ? P * panel_bytes(task.type, task.k) : 0;
     switch (end - begin) {
       case 1:
-        store_tile<Format, 1, P, 0>(task, begin, columns);
+        store_tile<Format, 1, P>(task, begin, columns, prefetch);
         break;
       case 2:
-        store_tile<Format, 2, P, 0>(task, begin, columns);
+        store_tile<Format, 2, P>(task, begin, columns, prefetch);
         break;
       case 3:
-        store_tile<Format, 3, P, 0>(task, begin, columns);
+        store_tile<Format, 3, P>(task, begin, columns, prefetch);
         break;
       case 4:
-        store_tile<Format, 4, P, 0>(task, begin, columns);
+        store_tile<Format, 4, P>(task, begin, columns, prefetch);
         break;
       case 5:
-        store_tile<Format, 5, P, 0>(task, begin, columns);
+        store_tile<Format, 5, P>(task, begin, columns, prefetch);
         break;
       default:
-        store_tile<Format, 6, P, 0>(task, begin, columns);
+        store_tile<Format, 6, P>(task, begin, columns, prefetch);
         break;
     }
   }
 }
 
-// One or two rows: bound by memory, so four panels at a time, far apart, as four streams.
+// One or two rows: bound by memory, so four panels at a time, as four streams, while the next four
+// are sent for. Returns the panels done.
 template <typename Format, int R>
 int64_t run_streams(const ColumnTask& task, int64_t panels) {
-  constexpr int kPrefetch = 4096;
-  const int64_t stream_panels = panels / 4;
-  for (int64_t i = 0; i < stream_panels; ++i) {
-    int64_t columns[4];
-    for (int s = 0; s < 4; ++s) {
-      columns[s] = task.col_begin + (s * stream_panels + i) * kPanelColumns;
-    }
-    store_tile<Format, R, 4, kPrefetch>(task, task.row_begin, columns);
+  const int64_t prefetch = 4 * panel_bytes(task.type, task.k);
+  int64_t done = 0;
+  for (; done + 4 <= panels; done += 4) {
+    const int64_t column = task.col_begin + done * kPanelColumns;
+    store_tile<Format, R, 4>(
+        task, task.row_begin,
+        {column, column + kPanelColumns, column + 2 * kPanelColumns, column + 3 * kPanelColumns},
+        prefetch);
   }
-  return stream_panels * 4;
+  return done;
 }
 
 template <typename Format>
@@ -203,34 +208,74 @@ void run_columns(const ColumnTask& task) {
   if (done < panels) run_rows<Format, 1>(task, {task.col_begin + done * kPanelColumns});
 }
 
-void quantize_group(const float* x, ActivationGroup* out) {
-  const __m512 x0 = _mm512_loadu_ps(x);
-  const __m512 x1 = _mm512_loadu_ps(x + 16);
+// Largest of the 16 lanes of each of four vectors, as one vector.
+inline __m128i largest_lanes(const __m512i (&v)[4]) {
+  const auto quarter = [](__m512i a) {
+    const __m256i half =
+        _mm256_max_epu32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    return _mm_max_epu32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  };
+  const __m128i r0 = quarter(v[0]);
+  const __m128i r1 = quarter(v[1]);
+  const __m128i r2 = quarter(v[2]);
+  const __m128i r3 = quarter(v[3]);
+  const __m128i r01 = _mm_max_epu32(_mm_unpacklo_epi32(r0, r1), _mm_unpackhi_epi32(r0, r1));
+  const __m128i r23 = _mm_max_epu32(_mm_unpacklo_epi32(r2, r3), _mm_unpackhi_epi32(r2, r3));
+  return _mm_max_epu32(_mm_unpacklo_epi64(r01, r23), _mm_unpackhi_epi64(r01, r23));
+}
+
+// Quantises `count` groups, 1 to 4, side by side; the vectors of absent ones are zero.
+void quantize_groups(const float* x, int count, ActivationGroup* out) {
   const __m512i absolute = _mm512_set1_epi32(0x7FFFFFFF);
-  const __m512i largest = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(x0), absolute),
-                                           _mm512_and_si512(_mm512_castps_si512(x1), absolute));
-  const float magnitude = __builtin_bit_cast(float, _mm512_reduce_max_epu32(largest));
-  const bool zero = magnitude < kSmallestActivation;
-  const __m512 inverse = _mm512_set1_ps(zero ? 0.0F : 127.0F / magnitude);
-  const __m512i code0 = _mm512_cvtps_epi32(_mm512_mul_ps(x0, inverse));
-  const __m512i code1 = _mm512_cvtps_epi32(_mm512_mul_ps(x1, inverse));
-  const __m128i bytes0 = _mm512_cvtsepi32_epi8(code0);
-  const __m128i bytes1 = _mm512_cvtsepi32_epi8(code1);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out->codes), bytes0);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out->codes + 16), bytes1);
-  const int32_t sum0 = _mm512_reduce_add_epi32(_mm512_cvtepi8_epi32(bytes0));
-  const int32_t sum1 = _mm512_reduce_add_epi32(_mm512_cvtepi8_epi32(bytes1));
-  out->scale = zero ? 0.0F : magnitude / 127.0F;
-  out->scaled_sum = out->scale * static_cast<float>(sum0 + sum1);
-  out->negative_sum[0] = -sum0;
-  out->negative_sum[1] = -sum1;
+  __m512 values[4][2];
+  __m512i largest[4];
+#pragma GCC unroll 4
+  for (int g = 0; g < 4; ++g) {
+    const auto mask = static_cast<__mmask16>(g < count ? 0xFFFF : 0);
+    values[g][0] = _mm512_maskz_loadu_ps(mask, x + g * kGroup);
+    values[g][1] = _mm512_maskz_loadu_ps(mask, x + g * kGroup + 16);
+    largest[g] = _mm512_max_epu32(_mm512_and_si512(_mm512_castps_si512(values[g][0]), absolute),
+                                  _mm512_and_si512(_mm512_castps_si512(values[g][1]), absolute));
+  }
+  const __m128 magnitude = _mm_castsi128_ps(largest_lanes(largest));
+  const __mmask8 live =
+      _mm_cmp_ps_mask(magnitude, _mm_set1_ps(kSmallestActivation), _CMP_NLT_UQ) & 0xF;
+  const __m128 most = _mm_set1_ps(127.0F);
+  alignas(16) float scale[4];
+  alignas(16) float inverse[4];
+  _mm_store_ps(scale, _mm_maskz_div_ps(live, magnitude, most));
+  _mm_store_ps(inverse, _mm_maskz_div_ps(live, most, magnitude));
+#pragma GCC unroll 4
+  for (int g = 0; g < 4; ++g) {
+    if (g == count) break;
+    const __m512 factor = _mm512_set1_ps(inverse[g]);
+    const __m128i low =
+        _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(values[g][0], factor)));
+    const __m128i high =
+        _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(values[g][1], factor)));
+    const __m256i codes = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[g].codes), codes);
+    // Four codes a lane, then the four lanes of each half.
+    __m256i sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), codes);
+    sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0x4E));
+    sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0xB1));
+    const int32_t sum0 = _mm256_cvtsi256_si32(sums);
+    const int32_t sum1 = _mm256_extract_epi32(sums, 4);
+    out[g].scale = scale[g];
+    out[g].scaled_sum = scale[g] * static_cast<float>(sum0 + sum1);
+    out[g].negative_sum[0] = -sum0;
+    out[g].negative_sum[1] = -sum1;
+  }
 }
 
 void quantize_rows(const RowsTask& task) {
   for (int64_t row = task.row_begin; row < task.row_end; ++row) {
     const float* x = task.x + row * task.x_stride;
     auto* out = reinterpret_cast<ActivationGroup*>(task.out + row * quantised_stride(task.k));
-    for (int64_t g = 0; g < task.k / kGroup; ++g) quantize_group(x + g * kGroup, out + g);
+    const int64_t groups = task.k / kGroup;
+    int64_t g = 0;
+    for (; g + 4 <= groups; g += 4) quantize_groups(x + g * kGroup, 4, out + g);
+    if (g < groups) quantize_groups(x + g * kGroup, static_cast<int>(groups - g), out + g);
   }
 }
 

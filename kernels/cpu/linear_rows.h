@@ -23,12 +23,12 @@ struct ChunkTile {
   const typename Kernel::Weight* w[C];
   const typename Kernel::Activation* x[R];
   float* sums;       // [R][kSumColumns]
-  int64_t prefetch;  // elements ahead in w of what the next tile will read
+  int64_t prefetch;  // elements ahead in w of what the next tile will read; 0: do not fetch it
 };
 
 template <typename Kernel, int R, int C>
 void run_chunk_tile(const ColumnTask& task, int64_t row, int64_t column, int64_t begin, int64_t end,
-                    float* sums) {
+                    bool prefetch, float* sums) {
   ChunkTile<Kernel, R, C> tile;
   const auto* w = reinterpret_cast<const typename Kernel::Weight*>(task.weights);
   for (int c = 0; c < C; ++c) tile.w[c] = w + smaller(column + c, task.n - 1) * task.k;
@@ -37,18 +37,19 @@ void run_chunk_tile(const ColumnTask& task, int64_t row, int64_t column, int64_t
         task.activations + (row + r) * task.activation_stride);
   }
   tile.sums = sums;
-  tile.prefetch = C * task.k;
+  tile.prefetch = prefetch ? C * task.k : 0;
   Kernel::run(tile, begin, end);
 }
 
 // A tile of `rows` rows, 1 .. R.
 template <typename Kernel, int R>
 void run_chunk_rows(const ColumnTask& task, int64_t row, int64_t rows, int64_t column,
-                    int64_t begin, int64_t end, float* sums) {
+                    int64_t begin, int64_t end, bool prefetch, float* sums) {
   if constexpr (R > 1) {
-    if (rows < R) return run_chunk_rows<Kernel, R - 1>(task, row, rows, column, begin, end, sums);
+    if (rows < R)
+      return run_chunk_rows<Kernel, R - 1>(task, row, rows, column, begin, end, prefetch, sums);
   }
-  run_chunk_tile<Kernel, R, Kernel::kTileColumns>(task, row, column, begin, end, sums);
+  run_chunk_tile<Kernel, R, Kernel::kTileColumns>(task, row, column, begin, end, prefetch, sums);
 }
 
 // One or two rows, bound by memory: whole rows of w, kDecodeColumns streams.
@@ -59,7 +60,7 @@ void run_decode(const ColumnTask& task) {
     float sums[R][kSumColumns] = {};
     for (int64_t k = 0; k < task.k; k += kFloatChunk) {
       run_chunk_tile<Kernel, R, kColumns>(task, task.row_begin, column, k,
-                                          smaller(task.k, k + kFloatChunk), sums[0]);
+                                          smaller(task.k, k + kFloatChunk), true, sums[0]);
     }
     const int64_t count = smaller(kColumns, task.col_end - column);
     for (int r = 0; r < R; ++r) finish_row(task, task.row_begin + r, column, count, sums[r]);
@@ -81,7 +82,7 @@ void run_prefill(const ColumnTask& task, int64_t row_begin, int64_t row_end, int
         const int64_t row = rows * t / tiles;
         run_chunk_rows<Kernel, Kernel::kTileRows>(task, row_begin + row,
                                                   rows * (t + 1) / tiles - row, column + c, k,
-                                                  k_end, sums + row * kSumColumns + c);
+                                                  k_end, t == 0, sums + row * kSumColumns + c);
       }
     }
   }

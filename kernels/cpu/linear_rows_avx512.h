@@ -51,7 +51,7 @@ struct RowsAvx512 {
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) {
         w[c] = Element::load_weight(tile.w[c] + k);
-        if constexpr (C == kDecodeColumns) {
+        if (tile.prefetch > 0) {
           _mm_prefetch(reinterpret_cast<const char*>(tile.w[c] + k + tile.prefetch), _MM_HINT_T0);
         }
       }
