@@ -20,11 +20,13 @@ import threading
 
 import jinja2
 import jinja2.ext
+import jinja2.utils
 from jinja2 import nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 PRIVATE_USE = re.compile("[\U000f0000-\U0010ffff]")
 MARKS_FIRST, MARKS_LAST, MARKS_PER_TEMPLATE = 0xF0000, 0x10FFFD, 2048
+REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")  # the first is what templates read
 FIXED_NAMES = ("messages", "tools", "documents", "add_generation_prompt")
 
 
@@ -50,6 +52,36 @@ class GenerationTag(jinja2.ext.Extension):
         return caller()
 
 
+class SafeNamespace(jinja2.utils.Namespace):
+    """A namespace that refuses names which could reach into Python."""
+
+    def __init__(*arguments, **attributes):
+        self, *rest = arguments
+        attributes = dict(*rest, **attributes)
+        for name in attributes:
+            SafeNamespace.check(name)
+        jinja2.utils.Namespace.__init__(self, attributes)
+
+    def __setitem__(self, name, value):
+        SafeNamespace.check(name)
+        super().__setitem__(name, value)
+
+    @staticmethod
+    def check(name):
+        if isinstance(name, str) and name.startswith("_"):
+            raise jinja2.exceptions.SecurityError(f"a namespace cannot hold the name {name!r}")
+
+
+class SafeDict:
+    """dict() without dict's own attributes."""
+
+    def __call__(self, *arguments, **items):
+        return dict(*arguments, **items)
+
+    def fromkeys(self, *arguments):
+        return dict.fromkeys(*arguments)
+
+
 def raise_exception(message):
     raise Raised(message)
 
@@ -70,6 +102,8 @@ def make_environment():
     environment.filters["tojson"] = tojson
     environment.globals["raise_exception"] = raise_exception
     environment.globals["strftime_now"] = strftime_now
+    environment.globals["dict"] = SafeDict()
+    environment.globals["namespace"] = SafeNamespace
     return environment
 
 
@@ -317,7 +351,10 @@ def check_messages(messages):
 
 def tidy(message, takes_parts, keep_null, parse_arguments):
     """One message in the form that templates expect."""
-    message = dict(message)
+    message = {name: value for name, value in message.items() if value is not None}
+    reasoning = next((message[name] for name in REASONING_NAMES if name in message), None)
+    if reasoning is not None:
+        message = {"thinking": reasoning, **message, "reasoning_content": reasoning}
     calls = message.get("tool_calls")
     if not calls:
         message.pop("tool_calls", None)
