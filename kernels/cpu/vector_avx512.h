@@ -1,7 +1,16 @@
 // Sixteen f32 lanes of AVX-512. Include only in files compiled for it.
 #pragma once
 
+// g++ 12 takes the undefined operands inside its own header for uninitialised variables.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
+#else
+#include <immintrin.h>
+#endif
 
 #include <cstdint>
 

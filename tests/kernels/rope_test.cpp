@@ -35,9 +35,9 @@ TEST(HalfTest, EveryHalfSurvivesAndTiesGoToEven) {
 }
 
 std::vector<float> inverse_frequencies(int32_t rotary_dim) {
-  std::vector<float> values;
+  std::vector<float> values(rotary_dim / 2);
   for (int32_t i = 0; i < rotary_dim / 2; ++i) {
-    values.push_back(static_cast<float>(std::pow(10000.0, -2.0 * i / rotary_dim)));
+    values[i] = static_cast<float>(std::pow(10000.0, -2.0 * i / rotary_dim));
   }
   return values;
 }

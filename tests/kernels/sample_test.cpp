@@ -227,8 +227,8 @@ TEST_P(SampleTest, ANonFiniteRowFailsAndLeavesOthersAlone) {
 
 TEST_P(SampleTest, ABanOfEveryTokenIsReported) {
   Rows rows(40);
-  std::vector<TokenBias> bans;
-  for (int32_t i = 0; i < 40; ++i) bans.push_back({i, -kInfinity});
+  std::vector<TokenBias> bans(40);
+  for (int32_t i = 0; i < 40; ++i) bans[i] = {i, -kInfinity};
   rows.add(random_floats(40, 1), kGreedy, bans);
   rows.add(std::vector<float>(40, -kInfinity), kPlain);
   bans.pop_back();
@@ -311,9 +311,9 @@ double chi_square(const std::vector<int32_t>& counts, const std::vector<double>&
 }
 
 std::vector<double> shares_of(const std::vector<float>& logits, double temperature) {
-  std::vector<double> shares;
+  std::vector<double> shares(logits.begin(), logits.end());
   double sum = 0.0;
-  for (const float x : logits) shares.push_back(std::exp(static_cast<double>(x) / temperature));
+  for (double& s : shares) s = std::exp(s / temperature);
   for (const double s : shares) sum += s;
   for (double& s : shares) s /= sum;
   return shares;
