@@ -38,8 +38,12 @@ std::string read_maybe_xz(const fs::path& path) {
   return fs::exists(path) ? read_file(path) : read_xz(path.string() + ".xz");
 }
 
-Result<std::unique_ptr<Tokenizer>> load(const std::string& name) {
+fs::path data_folder(const std::string& name) {
   const char* data = std::getenv("ENCORE_TEST_DATA");
+  return fs::path(data != nullptr ? data : "") / "tokenizers" / name;
+}
+
+Result<std::unique_ptr<Tokenizer>> load(const std::string& name) {
   const char* models = std::getenv("ENCORE_TEST_MODELS");
   if (name == "smollm2") {
     const fs::path file =
@@ -48,7 +52,7 @@ Result<std::unique_ptr<Tokenizer>> load(const std::string& name) {
     ENCORE_ASSIGN_OR_RETURN(const GgufFiles files, open_gguf(file.string()));
     return Tokenizer::from_gguf(files.metadata);
   }
-  const fs::path folder = fs::path(data != nullptr ? data : "") / "tokenizers" / name;
+  const fs::path folder = data_folder(name);
   if (!fs::exists(folder)) return not_found("no " + folder.string() + "; set ENCORE_TEST_DATA");
   return Tokenizer::from_json(read_maybe_xz(folder / "tokenizer.json"),
                               read_maybe_xz(folder / "tokenizer_config.json"));
@@ -69,6 +73,10 @@ const Tokenizer* test_tokenizer(const std::string& name, std::string& missing) {
   missing = tokenizer.status().to_string();
   EXPECT_EQ(tokenizer.status().code(), StatusCode::kNotFound) << missing;
   return nullptr;
+}
+
+std::string test_tokenizer_json(const std::string& name) {
+  return read_maybe_xz(data_folder(name) / "tokenizer.json");
 }
 
 std::string read_golden(const std::string& name) {

@@ -14,6 +14,9 @@ namespace encore {
 // A tokenizer is loaded once in a process. Fails the test if the file is there and does not load.
 const Tokenizer* test_tokenizer(const std::string& name, std::string& missing);
 
+// The text of ENCORE_TEST_DATA/tokenizers/`name`/tokenizer.json.
+std::string test_tokenizer_json(const std::string& name);
+
 // A file beside the tests' sources.
 std::string read_golden(const std::string& name);
 

@@ -11,7 +11,7 @@
 namespace encore {
 namespace {
 
-constexpr uint32_t kMatchLimit = 200'000'000;
+constexpr uint32_t kMatchLimit = 20'000'000;
 constexpr uint32_t kHeapLimitKib = 256 * 1024;
 
 std::string pcre2_message(int code) {
