@@ -170,6 +170,7 @@ class Device {
   static void fill_logprobs(const std::vector<double>& logits, int32_t num_valid, size_t row,
                             StepOutput& output) {
     std::vector<std::pair<double, int32_t>> order;
+    order.reserve(num_valid);
     for (int32_t token = 0; token < num_valid; ++token) order.push_back({-logits[token], token});
     std::sort(order.begin(), order.end());
     output.logprobs[row] = static_cast<float>(-order[0].first);

@@ -21,6 +21,7 @@ RequestOptions request(int32_t prompt_size, int32_t salt, int32_t max_tokens) {
 // Adds all, runs, and compares each with what it must be alone.
 void expect_exact(Rig& rig, const std::vector<RequestOptions>& requests) {
   std::vector<RequestId> ids;
+  ids.reserve(requests.size());
   for (const RequestOptions& options : requests) ids.push_back(rig.add(options));
   rig.run();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -39,6 +40,7 @@ TEST(ScheduleTest, BucketBeyondTheContextTakesSeveralPromptsAtOnce) {
   options.dispatch.require_graph = true;
   Rig rig(options);
   std::vector<RequestOptions> requests;
+  requests.reserve(4);
   for (int32_t i = 0; i < 4; ++i) requests.push_back(request(60, i, 4));
   expect_exact(rig, requests);
   EXPECT_EQ(rig.device().most_tokens, 240);
@@ -93,6 +95,7 @@ TEST(ScheduleTest, FirstComeFirstServed) {
   options.limits.max_requests = 2;
   Rig rig(options);
   std::vector<RequestId> ids;
+  ids.reserve(6);
   for (int32_t i = 0; i < 6; ++i) ids.push_back(rig.add(request(3, i, 3 + i)));
   std::vector<RequestId> order;
   while (rig.step()) {
@@ -148,6 +151,7 @@ TEST_P(BucketEdgeTest, BatchesOfOneMaxLessOneAndMax) {
     options.graphs.capture.padding = padding;
     Rig rig(options);
     std::vector<RequestOptions> requests;
+    requests.reserve(batch);
     for (int32_t i = 0; i < batch; ++i) requests.push_back(request(4, i, 6));
     // Decoding from context - 1 needs a page more than prefill did.
     for (int32_t i = 0; i < batch; i += 3) requests[i] = request(12, i, 4);

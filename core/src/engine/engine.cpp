@@ -233,7 +233,7 @@ void Engine::note_submitted(SubmittedStep& step) {
 Status Engine::await_step(std::vector<RequestEvent>& events) {
   Clock::time_point time = Clock::now();
   SubmittedStep& step = steps_[oldest_step_];
-  const Status waited = step.dispatch.runner->wait(step.ticket, options_.step_timeout_us);
+  Status waited = step.dispatch.runner->wait(step.ticket, options_.step_timeout_us);
   if (waited.code() == StatusCode::kDeadlineExceeded) return waited;  // it may still finish
   {
     const std::lock_guard lock(mutex_);

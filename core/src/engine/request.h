@@ -55,11 +55,13 @@ enum class FinishReason : int32_t {
 
 inline constexpr int32_t kNumFinishReasons = 5;
 
+inline constexpr std::string_view kFinishReasonNames[kNumFinishReasons] = {"none", "stop", "length",
+                                                                           "error", "cancelled"};
+
 constexpr std::string_view finish_reason_name(FinishReason reason) {
-  constexpr std::string_view kNames[kNumFinishReasons] = {"none", "stop", "length", "error",
-                                                          "cancelled"};
   const auto index = static_cast<int32_t>(reason);
-  return index >= 0 && index < kNumFinishReasons ? kNames[index] : std::string_view("unknown");
+  return index >= 0 && index < kNumFinishReasons ? kFinishReasonNames[index]
+                                                 : std::string_view("unknown");
 }
 
 struct TokenLogprob {
