@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
-#define BOOST_DLL_USE_STD_FS
 #include <array>
 #include <boost/dll/shared_library.hpp>
 #include <cerrno>
@@ -78,8 +77,8 @@ Result<Entry> open_library(const std::string& path, Attempt* attempt) {
     const char* reason = ::dlerror();
     return unavailable(reason != nullptr ? reason : error.message());
   }
-  static auto* const kMapped = new std::vector<std::unique_ptr<boost::dll::shared_library>>;
-  boost::dll::shared_library& mapped = *kMapped->emplace_back(std::move(library));
+  static auto* const libraries = new std::vector<std::unique_ptr<boost::dll::shared_library>>;
+  boost::dll::shared_library& mapped = *libraries->emplace_back(std::move(library));
   attempt->enter(LoadStage::kNegotiation);
   if (!mapped.has(ENCORE_BACKEND_ENTRY_NAME)) {
     return failed_precondition("it exports no " ENCORE_BACKEND_ENTRY_NAME
@@ -124,10 +123,10 @@ Result<LoadedPlugin> run_stages(const std::string& path, const encore_host_info*
 }  // namespace
 
 std::string_view load_stage_name(LoadStage stage) {
-  constexpr std::array<std::string_view, 6> kNames = {"path", "ELF",         "dependencies",
-                                                      "load", "negotiation", "registration"};
+  constexpr std::array<std::string_view, 6> names = {"path", "ELF",         "dependencies",
+                                                     "load", "negotiation", "registration"};
   const auto index = static_cast<size_t>(stage);
-  return index < kNames.size() ? kNames[index] : std::string_view("unknown");
+  return index < names.size() ? names[index] : std::string_view("unknown");
 }
 
 Result<LoadedPlugin> load_plugin(const std::string& path, const HostInfo& host,

@@ -19,8 +19,8 @@ struct Sink {
 };
 
 Sink& sink() {
-  static Sink* const kSink = new Sink;
-  return *kSink;
+  static Sink* const instance = new Sink;
+  return *instance;
 }
 
 void log_from_plugin(void* /*context*/, int32_t level, const char* message,

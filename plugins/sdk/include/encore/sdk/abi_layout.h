@@ -15,9 +15,11 @@ namespace encore::sdk {
 template <typename T, typename AbiT>
 inline constexpr bool kSameLayout = false;
 
+// Types and fields cannot be in parentheses. NOLINTBEGIN(bugprone-macro-parentheses)
 #define ENCORE_SAME_FIELD(type, abi_type, field)         \
   (offsetof(type, field) == offsetof(abi_type, field) && \
    sizeof(static_cast<type*>(nullptr)->field) == sizeof(static_cast<abi_type*>(nullptr)->field))
+// NOLINTEND(bugprone-macro-parentheses)
 
 template <>
 inline constexpr bool kSameLayout<RowSampling, encore_row_sampling> =

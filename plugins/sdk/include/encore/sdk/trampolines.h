@@ -297,15 +297,15 @@ inline encore_status check_guards(encore_model* self, encore_error* error) noexc
 
 inline const void* get_extension(encore_backend* /*self*/, const char* name,
                                  uint64_t name_size) noexcept {
-  static const encore_layer_observers_extension kObservers = {
+  static const encore_layer_observers_extension observers = {
       sizeof(encore_layer_observers_extension), set_observer};
-  static const encore_device_limits_extension kLimits = {sizeof(encore_device_limits_extension),
-                                                         measure_limits};
-  static const encore_guards_extension kGuards = {sizeof(encore_guards_extension), check_guards};
+  static const encore_device_limits_extension limits = {sizeof(encore_device_limits_extension),
+                                                        measure_limits};
+  static const encore_guards_extension guards = {sizeof(encore_guards_extension), check_guards};
   const std::string_view wanted(name, static_cast<size_t>(name_size));
-  if (wanted == ENCORE_EXTENSION_LAYER_OBSERVERS) return &kObservers;
-  if (wanted == ENCORE_EXTENSION_DEVICE_LIMITS) return &kLimits;
-  if (wanted == ENCORE_EXTENSION_GUARDS) return &kGuards;
+  if (wanted == ENCORE_EXTENSION_LAYER_OBSERVERS) return &observers;
+  if (wanted == ENCORE_EXTENSION_DEVICE_LIMITS) return &limits;
+  if (wanted == ENCORE_EXTENSION_GUARDS) return &guards;
   return nullptr;
 }
 
