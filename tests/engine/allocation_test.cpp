@@ -10,6 +10,7 @@
 
 namespace {
 std::atomic<int64_t> num_allocations = 0;
+std::atomic<int64_t> num_frees = 0;
 }  // namespace
 
 // NOLINTBEGIN(misc-definitions-in-headers)
@@ -18,8 +19,11 @@ std::atomic<int64_t> num_allocations = 0;
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  if (memory != nullptr) ++num_frees;
+  std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
 // NOLINTEND(misc-definitions-in-headers)
 
 namespace encore {
@@ -58,14 +62,20 @@ GraphsCapture null_graphs() {
   return graphs;
 }
 
-class AllocationTest : public testing::TestWithParam<bool> {};
+class AllocationTest : public testing::TestWithParam<bool> {
+ protected:
+  std::unique_ptr<Engine> make_engine(const EngineOptions& options) {
+    return std::move(Engine::create(model_, kv_, null_graphs(), options)).value();
+  }
+
+  fake::FakeModel model_;
+  fake::FakeKv kv_{{.num_pages = 4096, .page_size = 16}};
+};
 
 INSTANTIATE_TEST_SUITE_P(SubmitAhead, AllocationTest, testing::Bool(),
                          [](const auto& tested) { return tested.param ? "Ahead" : "InTurn"; });
 
 TEST_P(AllocationTest, DecodeStepsAllocateNothing) {
-  fake::FakeModel model;
-  fake::FakeKv kv({.num_pages = 4096, .page_size = 16});
   EngineOptions options;
   options.limits = {.max_requests = 64,
                     .max_tokens = 1024,
@@ -76,7 +86,7 @@ TEST_P(AllocationTest, DecodeStepsAllocateNothing) {
   options.num_valid_tokens = 64;
   options.make_text = [] { return std::make_unique<fake::FakeText>(); };
   options.submit_ahead = GetParam();
-  auto engine = std::move(Engine::create(model, kv, null_graphs(), options)).value();
+  const auto engine = make_engine(options);
   for (int32_t i = 0; i < 64; ++i) {
     RequestOptions request;
     request.prompt = fake::make_prompt(8, i);
@@ -88,20 +98,47 @@ TEST_P(AllocationTest, DecodeStepsAllocateNothing) {
   }
   std::vector<RequestEvent> events;
   for (int32_t i = 0; i < 50; ++i) ASSERT_TRUE(engine->step(events).ok());
-  const int64_t before = num_allocations;
-  ASSERT_GT(before, 0) << "nothing is being counted";
+  ASSERT_GT(num_allocations, 0) << "nothing is being counted";
   const int64_t before_ns = engine->stats().total_costs.host_ns();
   const int64_t steps_before = engine->stats().num_steps;
-  const int64_t before_steps = num_allocations;
+  const int64_t allocations_before = num_allocations;
   for (int32_t i = 0; i < 500; ++i) {
     ASSERT_TRUE(engine->step(events).ok());
     ASSERT_EQ(events.size(), 64U);
   }
-  EXPECT_EQ(num_allocations - before_steps, 0);
+  EXPECT_EQ(num_allocations - allocations_before, 0);
   const EngineStats stats = engine->stats();
   const int64_t steps = stats.num_steps - steps_before;
   RecordProperty("host_ns_per_step",
                  std::to_string((stats.total_costs.host_ns() - before_ns) / steps));
+}
+
+// Nothing of a request is left when it has ended, however it did.
+TEST_P(AllocationTest, FinishedRequestsLeaveNothing) {
+  EngineOptions options;
+  options.limits = {.max_requests = 8, .max_tokens = 64, .max_context = 256, .max_history = 4096};
+  options.num_valid_tokens = 64;
+  options.make_text = [] { return std::make_unique<fake::FakeText>(); };
+  options.submit_ahead = GetParam();
+  const auto engine = make_engine(options);
+  std::vector<RequestEvent> events;
+  const auto run_requests = [&] {
+    for (int32_t i = 0; i < 200; ++i) {
+      RequestOptions request;
+      request.prompt = fake::make_prompt(8, i);
+      request.max_tokens = 1 + i % 20;
+      request.sampling.frequency_penalty = 0.5F;
+      const auto id = engine->add(request);
+      ASSERT_TRUE(id.ok());
+      ASSERT_TRUE(engine->step(events).ok());
+      if (i % 3 == 0) static_cast<void>(engine->cancel(*id));  // some have ended already
+    }
+    while (!engine->idle()) ASSERT_TRUE(engine->step(events).ok());
+  };
+  run_requests();
+  const int64_t before = num_allocations - num_frees;
+  for (int32_t round = 0; round < 10; ++round) run_requests();
+  EXPECT_NEAR(static_cast<double>(num_allocations - num_frees - before), 0.0, 8.0);
 }
 
 }  // namespace
