@@ -214,7 +214,8 @@ Status Session::start_engine(const DecodeOptions& decode) {
   options.end_tokens = files_.generation.eos_ids;
   if (tokenizer_.ok()) options.make_text = text_factory(**tokenizer_, decode);
   options.dispatch.require_graph = config().capture.require_graph;
-  options.submit_ahead = true;
+  // Ahead only pays where a device runs steps by itself, and no backend does so yet.
+  options.submit_ahead = false;
   options.guard_check_interval = config().capture.guards ? 16 : 0;
   options.log = log_sink();
   ENCORE_ASSIGN_OR_RETURN(engine_,
