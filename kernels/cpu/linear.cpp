@@ -39,10 +39,10 @@ struct Forms {
     quantised |= is_quantised(type);
     bf16 |= type == WeightType::kBF16;
   }
-  // Rows are padded to 16, which tiles may read whole.
   size_t quantised_bytes(int64_t rows, int64_t k) const {
-    return quantised ? static_cast<size_t>(ceil_div(rows, 16) * 16 * quantised_stride(k)) : 0;
+    return quantised ? static_cast<size_t>(rows * quantised_stride(k)) : 0;
   }
+  // Rows of bf16 are padded to 16, which tiles read whole.
   size_t bytes(int64_t rows, int64_t k) const {
     const size_t bf16_bytes =
         bf16 ? static_cast<size_t>(ceil_div(rows, 16) * 16 * bf16_stride(k)) : 0;
@@ -125,7 +125,7 @@ class LinearCall {
   }
 
   RowsTask rows_task(bool redundant, int32_t granularity, std::byte* out) const {
-    RowsTask task{args_.x, args_.x_stride, k_, 0, rows_, rows_, out};
+    RowsTask task{args_.x, args_.x_stride, k_, 0, rows_, out};
     if (redundant) return task;
     const Share share = share_of(ceil_div(rows_, granularity), worker_.index, worker_.count);
     task.row_begin = static_cast<int32_t>(share.begin) * granularity;
@@ -182,7 +182,6 @@ class LinearCall {
     task.col_end = std::min(p.weight.n, unit_end * unit_columns_);
     task.row_begin = row_begin;
     task.row_end = row_end;
-    task.total_rows = rows_;
     activations_.select(task.type, k_, &task);
     task.y = args_.y + y_column;
     task.y_stride = args_.y_stride;

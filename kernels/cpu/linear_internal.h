@@ -39,9 +39,8 @@ struct ColumnTask {
   int64_t k;
   int64_t col_begin;  // a multiple of 16 (quantised) or 4 (float)
   int64_t col_end;    // likewise, or n
-  int32_t row_begin;  // 0 or a multiple of 16
+  int32_t row_begin;  // a multiple of 16
   int32_t row_end;
-  int32_t total_rows;            // of the call
   const std::byte* activations;  // ActivationGroup, bf16 or f32, as the weight type needs
   int64_t activation_stride;     // bytes from row to row
   float* y;                      // row 0, the part's column 0
@@ -63,8 +62,7 @@ struct RowsTask {
   int64_t k;
   int32_t row_begin;
   int32_t row_end;
-  int32_t total_rows;  // of the call
-  std::byte* out;      // of row 0
+  std::byte* out;  // of row 0
 };
 
 struct LinearKernels {
@@ -91,7 +89,5 @@ void float_columns_avx2(const ColumnTask& task);
 void quantised_columns_avx512(const ColumnTask& task);
 void float_columns_avx512(const ColumnTask& task);
 void bf16_columns_avx512(const ColumnTask& task);  // AVX512_BF16
-void bf16_columns_amx(const ColumnTask& task);
-void round_rows_amx(const RowsTask& task);
 
 }  // namespace encore::kernels

@@ -15,7 +15,7 @@
 namespace encore::kernels {
 namespace {
 
-constexpr int kTileRows = 3;
+inline constexpr int kTileRows = 3;
 
 // Half h (outputs 8h .. 8h + 7) of the things that one panel's group holds.
 struct HalfScales {

@@ -14,8 +14,8 @@ namespace encore::kernels {
 namespace {
 
 // Columns whose sums are kept while the chunks of k pass, and rows likewise: 32 KiB of sums.
-constexpr int64_t kSumColumns = 32;
-constexpr int64_t kSumRows = 256;
+inline constexpr int64_t kSumColumns = 32;
+inline constexpr int64_t kSumRows = 256;
 
 // R rows of x by C rows of w.
 template <typename Kernel, int R, int C>

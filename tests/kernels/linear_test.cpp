@@ -233,7 +233,7 @@ TEST(LinearAvx2Test, PairwiseProductsEqualTheReference) {
     const TestWeight weight(type, 37, 768, 40);
     const std::vector<float> x = random_rows(kRows, 768, 41);
     AlignedBytes codes(static_cast<size_t>(kRows * quantised_stride(768)));
-    linear_kernels_avx2().quantize_rows({x.data(), 768, 768, 0, kRows, kRows, codes.data()});
+    linear_kernels_avx2().quantize_rows({x.data(), 768, 768, 0, kRows, codes.data()});
     std::vector<float> y(size_t{kRows} * 37);
     ColumnTask task{};
     task.type = type;
@@ -242,7 +242,6 @@ TEST(LinearAvx2Test, PairwiseProductsEqualTheReference) {
     task.k = 768;
     task.col_end = 37;
     task.row_end = kRows;
-    task.total_rows = kRows;
     task.activations = codes.data();
     task.activation_stride = quantised_stride(768);
     task.y = y.data();

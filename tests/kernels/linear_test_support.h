@@ -149,10 +149,8 @@ struct TestWeight {
 
 // Runs linear() on a team of `threads`, with room in each worker's scratch or none.
 inline void run_linear(LinearArgs args, int32_t threads, bool scratch = true) {
-  std::vector<WeightType> types;
-  for (int32_t p = 0; p < args.num_parts; ++p) {
-    types.push_back(args.parts[static_cast<size_t>(p)].weight.type);
-  }
+  std::vector<WeightType> types(static_cast<size_t>(args.num_parts));
+  for (size_t p = 0; p < types.size(); ++p) types[p] = args.parts[p].weight.type;
   const int64_t k = args.parts[0].weight.k;
   AlignedBytes workspace(linear_workspace_bytes(types, args.max_rows, k));
   args.workspace = workspace.data();

@@ -75,8 +75,8 @@ TEST_P(QuantPackTest, PiecesPackedApartEqualTheWhole) {
 TEST_P(QuantPackTest, PackedIsNotLargerThanTheFileByMoreThanThreePercent) {
   constexpr int64_t kN = 2048;
   constexpr int64_t kK = 2048;
-  const double file =
-      static_cast<double>(kN * kK / block_elements(GetParam()) * block_bytes(GetParam()));
+  const int64_t file_bytes = kN * kK / block_elements(GetParam()) * block_bytes(GetParam());
+  const auto file = static_cast<double>(file_bytes);
   EXPECT_LE(static_cast<double>(packed_bytes(GetParam(), kN, kK)), file * 1.03);
 }
 
