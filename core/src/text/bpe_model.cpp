@@ -16,13 +16,13 @@ namespace encore {
 namespace {
 
 constexpr uint32_t kEmptySlot = std::numeric_limits<uint32_t>::max();
+constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 constexpr size_t kShortWord = 24;  // symbols; up to here a scan beats a heap
 
 std::string byte_token(uint32_t byte) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string text = "<0x";
-  text.push_back(kDigits[byte >> 4]);
-  text.push_back(kDigits[byte & 15]);
+  text.push_back(kHexDigits[byte >> 4]);
+  text.push_back(kHexDigits[byte & 15]);
   text.push_back('>');
   return text;
 }

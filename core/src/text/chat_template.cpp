@@ -14,23 +14,23 @@ namespace {
 
 constexpr const char* kLibraryName = "libencore_chat_template.so";
 
-encore_text as_text(std::string_view text) { return {text.data(), text.size()}; }
+LibraryText as_text(std::string_view text) { return {text.data(), text.size()}; }
 
 // Collects what the library reports.
 struct Outcome {
   PromptText prompt;
   std::string error;
 
-  encore_chat_template_sink sink() {
+  LibrarySink sink() {
     return {this,
-            [](void* context, encore_text text, const encore_text_range* ranges, size_t count) {
+            [](void* context, LibraryText text, const LibraryRange* ranges, size_t count) {
               PromptText& out = static_cast<Outcome*>(context)->prompt;
               out.text.assign(text.data, text.size);
               for (size_t i = 0; i < count; ++i) {
                 out.control.push_back({ranges[i].begin, ranges[i].end});
               }
             },
-            [](void* context, encore_text message) {
+            [](void* context, LibraryText message) {
               static_cast<Outcome*>(context)->error.assign(message.data, message.size);
             }};
   }
@@ -53,7 +53,7 @@ std::string control_as_json(const Tokenizer& tokenizer) {
 }  // namespace
 
 struct ChatTemplate::Library {
-  const encore_chat_template_api* api;
+  const LibraryApi* api;
 
   // Loads each path once; a library is never unloaded, because Python cannot be.
   static Result<const Library*> load(const std::string& path) {
@@ -68,9 +68,8 @@ struct ChatTemplate::Library {
       return unavailable("chat templates need " + path + ", which does not load: " +
                          (reason != nullptr ? reason : "unknown reason"));
     }
-    const auto entry = reinterpret_cast<encore_chat_template_entry_function>(
-        dlsym(handle, ENCORE_CHAT_TEMPLATE_ENTRY));
-    if (entry == nullptr || entry()->abi != ENCORE_CHAT_TEMPLATE_ABI) {
+    const auto entry = reinterpret_cast<LibraryEntryFunction>(dlsym(handle, kLibraryEntry));
+    if (entry == nullptr || entry()->version != kLibraryVersion) {
       return unavailable(path + " is not the chat template library of this version of Encore");
     }
     return &loaded->emplace(path, Library{entry()}).first->second;
@@ -95,22 +94,22 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::create(std::string_view sour
                                                            const std::string& library_path) {
   ENCORE_ASSIGN_OR_RETURN(const Library* library, Library::load(library_path));
   Outcome outcome;
-  const encore_chat_template_sink sink = outcome.sink();
+  const LibrarySink sink = outcome.sink();
   const std::string special = special_as_json(tokenizer);
   const std::string control = control_as_json(tokenizer);
-  encore_chat_template* handle =
+  LibraryTemplate* handle =
       library->api->create(as_text(source), as_text(special), as_text(control), &sink);
   if (handle == nullptr) return invalid_argument(std::move(outcome.error));
   return std::unique_ptr<ChatTemplate>(new ChatTemplate(library, handle));
 }
 
-ChatTemplate::~ChatTemplate() { library_->api->free(static_cast<encore_chat_template*>(handle_)); }
+ChatTemplate::~ChatTemplate() { library_->api->free(static_cast<LibraryTemplate*>(handle_)); }
 
 Result<PromptText> ChatTemplate::render(std::string_view messages_json,
                                         const RenderOptions& options) const {
   Outcome outcome;
-  const encore_chat_template_sink sink = outcome.sink();
-  library_->api->render(static_cast<encore_chat_template*>(handle_), as_text(messages_json),
+  const LibrarySink sink = outcome.sink();
+  library_->api->render(static_cast<LibraryTemplate*>(handle_), as_text(messages_json),
                         as_text(options.tools_json), options.add_generation_prompt ? 1 : 0,
                         as_text(options.variables_json), &sink);
   if (!outcome.error.empty()) return invalid_argument(std::move(outcome.error));

@@ -76,7 +76,7 @@ Result<std::string> replace_matches(std::string_view text, const ReplacePattern&
   return out.append(text.substr(done));
 }
 
-Result<std::string> apply_step(std::string text, const NormalizerStep& step) {
+Result<std::string> apply_step(const std::string& text, const NormalizerStep& step) {
   if (const auto* form = std::get_if<UnicodeForm>(&step)) return normalize(text, *form);
   if (const auto* prepend = std::get_if<PrependText>(&step)) {
     return text.empty() ? text : prepend->text + text;
@@ -103,7 +103,7 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
 Result<std::string> Normalizer::apply(std::string_view text) const {
   std::string current(text);
   for (const NormalizerStep& step : steps_) {
-    ENCORE_ASSIGN_OR_RETURN(current, apply_step(std::move(current), step));
+    ENCORE_ASSIGN_OR_RETURN(current, apply_step(current, step));
   }
   return current;
 }

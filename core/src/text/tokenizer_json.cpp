@@ -11,9 +11,9 @@ namespace {
 using Json = nlohmann::json;
 
 const Json& member(const Json& json, const char* name) {
-  static const Json kNull;
+  static const Json null;
   const auto found = json.find(name);
-  return found == json.end() ? kNull : *found;
+  return found == json.end() ? null : *found;
 }
 
 // Older files leave a flag out; null means false too.

@@ -14,7 +14,7 @@
 namespace encore {
 
 // What the file holds: the vocabulary and merges flat, the rest as a tree.
-struct TokenizerJson {
+struct TokenizerJson {  // NOLINT(bugprone-exception-escape): of nlohmann::json's own moves
   struct Text {
     uint32_t offset;
     uint32_t length;

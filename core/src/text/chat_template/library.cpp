@@ -14,17 +14,19 @@
 
 namespace py = pybind11;
 
-struct encore_chat_template {
+namespace encore {
+
+struct LibraryTemplate {
   py::object renderer;
 };
 
 namespace {
 
-void fail(const encore_chat_template_sink* sink, const std::string& message) {
+void fail(const LibrarySink* sink, const std::string& message) {
   sink->failed(sink->context, {message.data(), message.size()});
 }
 
-py::str as_str(encore_text text) {
+py::str as_str(LibraryText text) {
   PyObject* decoded =
       PyUnicode_DecodeUTF8(text.data, static_cast<Py_ssize_t>(text.size), "replace");
   if (decoded == nullptr) throw py::error_already_set();
@@ -75,15 +77,15 @@ void ensure_python() {
   std::call_once(once, start_python);
 }
 
-encore_chat_template* create(encore_text source, encore_text special_json, encore_text control_json,
-                             const encore_chat_template_sink* sink) {
+LibraryTemplate* create(LibraryText source, LibraryText special_json, LibraryText control_json,
+                        const LibrarySink* sink) {
   try {
     ensure_python();
     const py::gil_scoped_acquire lock;
     try {
       const py::tuple made = renderer_module().attr("create")(as_str(source), as_str(special_json),
                                                               as_str(control_json));
-      if (!made[0].is_none()) return new encore_chat_template{made[0]};
+      if (!made[0].is_none()) return new LibraryTemplate{made[0]};
       fail(sink, made[1].cast<std::string>());
     } catch (const py::error_already_set& e) {
       fail(sink, std::string("Python with jinja2 (Debian: python3-jinja2) failed: ") + e.what());
@@ -94,9 +96,8 @@ encore_chat_template* create(encore_text source, encore_text special_json, encor
   return nullptr;
 }
 
-void render(encore_chat_template* self, encore_text messages_json, encore_text tools_json,
-            int32_t add_generation_prompt, encore_text variables_json,
-            const encore_chat_template_sink* sink) {
+void render(LibraryTemplate* self, LibraryText messages_json, LibraryText tools_json,
+            int32_t add_generation_prompt, LibraryText variables_json, const LibrarySink* sink) {
   try {
     const py::gil_scoped_acquire lock;
     try {
@@ -105,7 +106,7 @@ void render(encore_chat_template* self, encore_text messages_json, encore_text t
           as_str(variables_json));
       if (done[0].is_none()) return fail(sink, done[2].cast<std::string>());
       const auto text = done[0].cast<std::string>();
-      std::vector<encore_text_range> ranges;
+      std::vector<LibraryRange> ranges;
       for (const auto& [begin, end] : done[1].cast<std::vector<std::pair<uint64_t, uint64_t>>>()) {
         ranges.push_back({begin, end});
       }
@@ -118,16 +119,17 @@ void render(encore_chat_template* self, encore_text messages_json, encore_text t
   }
 }
 
-void destroy(encore_chat_template* self) {
+void destroy(LibraryTemplate* self) {
   const py::gil_scoped_acquire lock;
   delete self;
 }
 
-constexpr encore_chat_template_api kApi = {ENCORE_CHAT_TEMPLATE_ABI, create, render, destroy};
+constexpr LibraryApi kApi = {kLibraryVersion, create, render, destroy};
 
 }  // namespace
+}  // namespace encore
 
-extern "C" __attribute__((visibility("default"))) const encore_chat_template_api*
-encore_chat_template_entry(void) {
-  return &kApi;
+extern "C" __attribute__((visibility("default"))) const encore::LibraryApi*
+encore_chat_template_entry() {
+  return &encore::kApi;
 }
