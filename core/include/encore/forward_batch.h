@@ -11,7 +11,7 @@ namespace encore {
 
 // How one logits row becomes a token. Defaults are greedy with no log-probabilities.
 struct RowSampling {
-  float temperature = 0.0F;         // below 1e-4: greedy, ties to the lowest id
+  float temperature = 0.0F;         // at most 1e-4: greedy, ties to the lowest id
   float top_p = 1.0F;               // (0, 1]; 1 is off
   float min_p = 0.0F;               // [0, 1]; 0 is off
   float repetition_penalty = 1.0F;  // > 0; over prompt and reply
