@@ -1,0 +1,40 @@
+#!/bin/sh
+# install_test.sh BUILD_DIR: installs the built tree, moves it, and runs it from there. Every shared
+# library that is not part of the C and C++ runtime must come from the tree itself.
+set -eu
+build=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+cmake --install "$build" --prefix "$scratch/first" >"$scratch/log" 2>&1 || {
+  cat "$scratch/log"
+  exit 1
+}
+mkdir "$scratch/elsewhere"
+mv "$scratch/first" "$scratch/elsewhere/moved tree"
+tree="$scratch/elsewhere/moved tree"
+unset LD_LIBRARY_PATH || true
+
+cd /
+"$tree/bin/encore" --version
+"$tree/bin/encore" plugins list | tee "$scratch/plugins"
+if [ -e "$build/lib/encore/plugins/encore_backend_cpu.so" ]; then
+  grep -q "^cpu .*moved tree/lib/encore/plugins/encore_backend_cpu.so" "$scratch/plugins"
+fi
+test -e "$tree/share/encore/configs/smollm2.yaml"
+
+fail=0
+runtime='^(linux-vdso|libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|librt|/lib64/ld-linux-x86-64)\.so'
+for file in "$tree/bin/encore" "$tree"/lib/encore/plugins/*.so; do
+  [ -e "$file" ] || continue
+  ldd "$file" | sed 's/^[[:space:]]*//' | grep -Ev "$runtime" >"$scratch/needed" || true
+  while read -r line; do
+    case $line in
+      *"not found"*) echo "$file: $line"; fail=1 ;;
+      *"=> $tree/"* | *"=> $tree/bin/../lib/"*) ;;
+      "statically linked") ;;
+      *) echo "$file takes a library from outside the tree: $line"; fail=1 ;;
+    esac
+  done <"$scratch/needed"
+done
+exit $fail
