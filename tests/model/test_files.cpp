@@ -70,7 +70,7 @@ GgufWriter& GgufWriter::texts(std::string_view key, const std::vector<std::strin
 }
 
 GgufWriter& GgufWriter::tensor(std::string_view name, uint32_t type, std::vector<uint64_t> dims,
-                               std::string data) {
+                               const std::string& data) {
   data_.resize((data_.size() + alignment - 1) / alignment * alignment, '\0');
   tensor_at(name, type, std::move(dims), data_.size());
   data_ += data;
@@ -178,9 +178,9 @@ GgufWriter tiny_gguf(const TinyModel& m) {
   std::vector<std::string> tokens;
   for (int64_t i = 0; i < m.vocab; ++i) tokens.push_back(concat_message("t", i));
   writer.texts("tokenizer.ggml.tokens", tokens);
-  for (TinyTensor& tensor : tiny_tensors(m)) {
+  for (const TinyTensor& tensor : tiny_tensors(m)) {
     const std::vector<uint64_t> dims(tensor.shape.rbegin(), tensor.shape.rend());
-    writer.tensor(tensor.gguf, 0, dims, std::move(tensor.data));
+    writer.tensor(tensor.gguf, 0, dims, tensor.data);
   }
   return writer;
 }

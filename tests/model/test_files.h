@@ -47,7 +47,7 @@ class GgufWriter {
 
   // `dims` innermost first, as in the file.
   GgufWriter& tensor(std::string_view name, uint32_t type, std::vector<uint64_t> dims,
-                     std::string data);
+                     const std::string& data);
   // As the last, with an offset of the caller's choice and no data.
   GgufWriter& tensor_at(std::string_view name, uint32_t type, std::vector<uint64_t> dims,
                         uint64_t offset);

@@ -42,20 +42,12 @@ Status FileCursor::read_text(uint64_t bytes, std::string* text, const char* what
     }
   }
   position_ += static_cast<int64_t>(bytes);
-  if (available() < 0) {
-    buffer_.clear();
-    buffer_start_ = position_;
-  }
   return {};
 }
 
 Status FileCursor::skip(uint64_t bytes, const char* what) {
   ENCORE_RETURN_IF_ERROR(check(bytes, what));
   position_ += static_cast<int64_t>(bytes);
-  if (available() < 0) {
-    buffer_.clear();
-    buffer_start_ = position_;
-  }
   return {};
 }
 

@@ -41,6 +41,7 @@ class FileCursor {
   Status skip(uint64_t bytes, const char* what);
 
  private:
+  // Bytes of the buffer that are not read yet; negative after a step beyond it.
   int64_t available() const {
     return buffer_start_ + static_cast<int64_t>(buffer_.size()) - position_;
   }
