@@ -76,8 +76,7 @@ CpuOps::CpuOps(ThreadTeam& team, kernels::IsaLevel level)
 Result<int64_t> CpuOps::reserve_workspace(const ModelSpec& spec,
                                           const lowering::WorkspaceRequest& request,
                                           int64_t* added_bytes) {
-  const kernels::KvLayout layout{kernels::WeightType::kF32,
-                                 static_cast<int32_t>(spec.num_kv_heads),
+  const kernels::KvLayout layout{kernels::WeightType::kF32, static_cast<int32_t>(spec.num_kv_heads),
                                  static_cast<int32_t>(spec.head_dim), 16};
   const auto num_heads = static_cast<int32_t>(spec.num_heads);
   const int64_t linear = aligned(static_cast<int64_t>(kernels::linear_workspace_bytes(

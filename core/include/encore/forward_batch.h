@@ -44,7 +44,7 @@ struct TokenCount {
 // chunks (several tokens) and decodes (one token).
 struct ForwardBatch {
   std::span<const int32_t>
-      token_ids;  // [n]; -1-k is the token that row k of the previous submitted
+      token_ids;  // [n]; -1-k is the token that logits row k of the last submitted
                   // step sampled, whether or not the host has seen it
   std::span<const int32_t> positions;     // [n]
   std::span<const int32_t> q_start;       // [r+1], from 0 to n

@@ -152,6 +152,7 @@ class [[nodiscard]] Result {
     }                                                                         \
   } while (false)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): targets and results are names, not expressions.
 // ENCORE_ASSIGN_OR_RETURN(auto file, MappedFile::open(path));
 #define ENCORE_ASSIGN_OR_RETURN(target, expression) \
   ENCORE_ASSIGN_OR_RETURN_INNER(ENCORE_CONCAT(encore_result_, __LINE__), target, expression)
@@ -159,5 +160,6 @@ class [[nodiscard]] Result {
   auto result = (expression);                                     \
   if (!result.ok()) return result.status();                       \
   target = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace encore

@@ -151,7 +151,7 @@ Status LoweredModel::set_layer_observer(LayerObserver observer) {
 }
 
 Status LoweredModel::check_guards() const {
-  const Status status = guards_.check(*device_);
+  Status status = guards_.check(*device_);
   if (status.ok()) return status;
   const auto context = last_context_.lock();
   const uint64_t step = context == nullptr ? 0 : context->num_steps();
