@@ -31,7 +31,7 @@ ProbeResult BackendProxy::probe() const {
   const Status status = abi_call(table().probe, table().backend, &result);
   if (!status.ok()) return {.usable = false, .reason = status.to_string()};
   return {.usable = result.usable != 0,
-          .reason = sdk::text_from_abi(result.reason, result.reason_size, sizeof(result.reason))};
+          .reason = text_from_array(result.reason, result.reason_size)};
 }
 
 Status BackendProxy::init(const OptionValues& options) {

@@ -126,10 +126,9 @@ Result<int32_t> checked_device_count(int32_t count) {
 
 Result<DeviceInfo> read_device_info(const encore_device_info& info) {
   DeviceInfo device;
-  device.id = text_from_abi(info.id, info.id_size, sizeof(info.id));
-  device.name = text_from_abi(info.name, info.name_size, sizeof(info.name));
-  device.architecture =
-      text_from_abi(info.architecture, info.architecture_size, sizeof(info.architecture));
+  device.id = text_from_array(info.id, info.id_size);
+  device.name = text_from_array(info.name, info.name_size);
+  device.architecture = text_from_array(info.architecture, info.architecture_size);
   device.capabilities = info.capabilities;
   if (device.id.empty()) return claim_error("a device id", "''", "an id");
   return device;

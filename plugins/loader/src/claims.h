@@ -2,11 +2,15 @@
 // bounded and valid, enumerations known.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "encore/backend.h"
 #include "encore/backend_abi.h"
+#include "encore/sdk/abi_text.h"
 #include "encore/status.h"
 
 namespace encore {
@@ -18,6 +22,13 @@ inline constexpr uint64_t kMaxBuckets = 4096;
 inline constexpr size_t kMaxStats = 4096;
 inline constexpr int32_t kMaxDevices = 1024;
 inline constexpr int64_t kMaxBytes = int64_t{1} << 56;  // of any memory; sums cannot overflow
+
+// Text in a fixed array of a struct that the plugin filled in: never read beyond the array,
+// whatever size is claimed.
+template <size_t kCapacity>
+std::string text_from_array(const char (&array)[kCapacity], uint32_t size) {
+  return sdk::valid_utf8({array, std::min<size_t>(size, kCapacity)});
+}
 
 // All Errors: kInternal, naming the claim, its value and what was expected.
 Result<std::vector<OptionSchema>> read_schema(const encore_backend_table& table);
