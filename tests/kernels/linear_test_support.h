@@ -50,8 +50,8 @@ inline const char* type_name(WeightType type) {
 class AlignedBytes {
  public:
   explicit AlignedBytes(size_t size)
-      : size_(size), data_(new (std::align_val_t{64}) std::byte[size + 64]) {
-    std::memset(data_.get(), 0xFF, size + 64);
+      : size_(size), data_(new (std::align_val_t{64}) std::byte[size]) {
+    std::memset(data_.get(), 0xFF, size);
   }
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
