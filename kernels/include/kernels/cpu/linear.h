@@ -5,7 +5,8 @@
 // Quantised weights. Each 32 consecutive inputs of a row of x become int8 codes:
 //     scale = max|x| / 127,  code = nearest_even(x * (127 / max|x|)),  scaled_sum = scale *
 //     sum(code)
-// (all zero if max|x| < 1e-30). For each output, over the groups g of the weight in order:
+// (all zero if max|x| < 1e-30; an infinity or NaN makes its row's results NaN or infinite, no other
+// row's). For each output, over the groups g of the weight in order:
 //     dot = sum over the group of (weight code - zero) * code             exact, int32
 //     acc = fma(float(dot), weight scale[g] * scale, acc)
 //     acc = fma(weight min[g], scaled_sum, acc)                           formats with a min

@@ -3,7 +3,7 @@
 // Float weights are used as the file holds them, row by row. Quantised weights stay quantised but
 // are interleaved once, at load, into panels of 16 output features, so that one 64-byte vector
 // holds four consecutive inputs of 16 outputs: the operand of an int8 dot-product instruction
-// (AVX-512 VNNI), two halves of one (AVX2), or a row of a tile (AMX). One layout serves all levels.
+// (AVX-512 VNNI), or two of half the width (AVX2). One layout serves all levels.
 //
 // Every quantised format is, in groups of 16 or 32 consecutive inputs of one output,
 //     w = scale * (code - zero) + min,      code an unsigned integer of 4, 5, 6 or 8 bits:
