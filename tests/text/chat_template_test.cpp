@@ -267,6 +267,7 @@ TEST_F(ChatTemplateTest, MissingLibraryIsAnError) {
 TEST_F(ChatTemplateTest, ThreadsMayRenderAtOnce) {
   const auto chat = make_template(*tokenizer_, kChatMl);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&, thread] {
       for (int i = 0; i < 50; ++i) {

@@ -19,6 +19,7 @@ std::vector<std::string> deltas(const Tokenizer& tokenizer, const std::vector<in
                                 DecodeOptions options = {}) {
   StreamingDetokenizer detokenizer(tokenizer, options);
   std::vector<std::string> out;
+  out.reserve(ids.size() + 1);
   for (const int32_t id : ids) out.push_back(detokenizer.push(id));
   out.push_back(detokenizer.finish());
   return out;

@@ -107,8 +107,7 @@ constexpr std::string_view kFragments[] = {
     "\xE2\x80\x94",
     "\xE2\x80\xA6",
     "$9.99",
-    "\xE2\x82\xAC"
-    "5",
+    "\xE2\x82\xAC\x35",
     "50%",
     "e\xCC\x81",
     "\xC3\xA9",
@@ -153,8 +152,7 @@ constexpr std::string_view kFragments[] = {
     "<repo_name>",
     "[INST]",
     "<\xEF\xBD\x9CUser\xEF\xBD\x9C>",
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    "<\xEF\xBD\x9C\x65nd\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
     "<|im_",
     "|>",
     "<|",

@@ -21,9 +21,11 @@ std::string test_tokenizer_json(const std::string& name);
 std::string read_golden(const std::string& name);
 
 // Skips a test whose tokenizer is missing.
+// NOLINTBEGIN(bugprone-macro-parentheses): `tokenizer` is the name of a variable.
 #define ENCORE_LOAD_OR_SKIP(tokenizer, name)                              \
   std::string tokenizer##_missing;                                        \
   const Tokenizer* tokenizer = test_tokenizer(name, tokenizer##_missing); \
   if (tokenizer == nullptr) GTEST_SKIP() << tokenizer##_missing
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace encore
