@@ -3,12 +3,20 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <cstdio>
 #include <memory>
 
 #include "exit_code.h"
 
 namespace encore {
+namespace {
+
+// By LogLevel.
+constexpr std::array<spdlog::level::level_enum, 4> kLevels = {
+    spdlog::level::err, spdlog::level::warn, spdlog::level::info, spdlog::level::debug};
+
+}  // namespace
 
 void set_up_logging(const std::string& level) {
   auto logger = spdlog::get("encore");
@@ -21,9 +29,7 @@ void set_up_logging(const std::string& level) {
 
 LogSink log_sink() {
   return [](LogLevel level, std::string_view message) {
-    constexpr spdlog::level::level_enum levels[] = {spdlog::level::err, spdlog::level::warn,
-                                                    spdlog::level::info, spdlog::level::debug};
-    spdlog::log(levels[static_cast<int32_t>(level)], "{}", message);
+    spdlog::log(kLevels[static_cast<size_t>(level)], "{}", message);
   };
 }
 

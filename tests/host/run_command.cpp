@@ -101,7 +101,7 @@ CommandResult run_encore(const std::vector<std::string>& arguments, const std::s
 }
 
 std::string write_temporary(const std::string& name, const std::string& text) {
-  const std::string path = (temporary_folder() / name).string();
+  std::string path = (temporary_folder() / name).string();
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }
