@@ -119,14 +119,14 @@ TEST(CrossingTest, StepAllocatesNothing) {
     return failures;
   };
   ASSERT_EQ(run(1), 0);  // the first step makes the slot that its output lives in
-  constexpr int steps_a_round = 10000;
+  constexpr int kStepsARound = 10000;
   const int64_t before = num_allocations;
   double best_ns = 1e9;
   for (int round = 0; round < 10; ++round) {
     const auto start = std::chrono::steady_clock::now();
-    EXPECT_EQ(run(steps_a_round), 0);
+    EXPECT_EQ(run(kStepsARound), 0);
     const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
-    best_ns = std::min(best_ns, time.count() / steps_a_round);
+    best_ns = std::min(best_ns, time.count() / kStepsARound);
   }
   EXPECT_EQ(num_allocations - before, 0);
   std::printf("check + submit + wait: %.0f ns a step\n", best_ns);

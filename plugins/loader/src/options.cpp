@@ -29,10 +29,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 Status unknown_key(std::span<const OptionSchema> schema, const std::string& key) {
   std::string message = "backend option '" + key + "' is unknown";
   if (schema.empty()) return invalid_argument(message + "; this backend has no options");
-  constexpr size_t longest_compared = 128;
+  constexpr size_t kLongestCompared = 128;
   const auto distance = [&](const OptionSchema& option) {
-    return edit_distance(std::string_view(key).substr(0, longest_compared),
-                         std::string_view(option.key).substr(0, longest_compared));
+    return edit_distance(std::string_view(key).substr(0, kLongestCompared),
+                         std::string_view(option.key).substr(0, kLongestCompared));
   };
   const auto nearest =
       std::min_element(schema.begin(), schema.end(),

@@ -123,10 +123,10 @@ Result<LoadedPlugin> run_stages(const std::string& path, const encore_host_info*
 }  // namespace
 
 std::string_view load_stage_name(LoadStage stage) {
-  constexpr std::array<std::string_view, 6> names = {"path", "ELF",         "dependencies",
-                                                     "load", "negotiation", "registration"};
+  constexpr std::array<std::string_view, 6> kNames = {"path", "ELF",         "dependencies",
+                                                      "load", "negotiation", "registration"};
   const auto index = static_cast<size_t>(stage);
-  return index < names.size() ? names[index] : std::string_view("unknown");
+  return index < kNames.size() ? kNames[index] : std::string_view("unknown");
 }
 
 Result<LoadedPlugin> load_plugin(const std::string& path, const HostInfo& host,

@@ -43,13 +43,13 @@ inline bool is_retryable(StatusCode code) {
 inline encore_status report(const Status& status, int32_t scope, encore_error* error) noexcept {
   const auto code = static_cast<encore_status>(status.code());
   if (status.ok() || error == nullptr) return code;
-  constexpr size_t header_bytes = offsetof(encore_error, message);
-  if (error->struct_size < header_bytes) return code;
+  constexpr size_t kHeaderBytes = offsetof(encore_error, message);
+  if (error->struct_size < kHeaderBytes) return code;
   error->code = code;
   error->native_code = 0;
   error->scope = status.code() == StatusCode::kInvalidArgument ? ENCORE_SCOPE_REQUEST : scope;
   error->retryable = is_retryable(status.code()) ? 1 : 0;
-  const auto room = static_cast<size_t>(error->struct_size - header_bytes);
+  const auto room = static_cast<size_t>(error->struct_size - kHeaderBytes);
   text_to_array(status.message(), error->message,
                 std::min<size_t>(room, ENCORE_ERROR_MESSAGE_CAPACITY), &error->message_size);
   return code;
