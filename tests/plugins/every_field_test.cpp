@@ -78,7 +78,7 @@ TEST_F(EveryFieldTest, OfADevice) {
 
 TEST_F(EveryFieldTest, OfAModelAndItsWeights) {
   EXPECT_EQ(backend().check_model(1, literals::spec(), literals::weights()).to_string(), "ok");
-  load();
+  ASSERT_NO_FATAL_FAILURE(load());
   EXPECT_EQ(literals::difference(model_->info(), literals::model_info()), "");
   EXPECT_THAT(weights_.released(), ElementsAre(0));
   EXPECT_EQ(model_->check_guards().to_string(), "internal: guard of 'echo' is damaged");
@@ -107,7 +107,7 @@ TEST_F(EveryFieldTest, OfLoadProgressAndCancelling) {
 }
 
 TEST_F(EveryFieldTest, OfAKvCache) {
-  load();
+  ASSERT_NO_FATAL_FAILURE(load());
   EXPECT_EQ(literals::difference(kv_->info(), literals::kv_info()), "");
   const std::vector<PageCopy> copies = {{1, 2}, {3, 200}};
   EXPECT_EQ(kv_->copy_pages(copies).to_string(), "ok");
@@ -123,7 +123,7 @@ TEST_F(EveryFieldTest, OfAKvCache) {
 }
 
 TEST_F(EveryFieldTest, OfTheThreeCaptures) {
-  load();
+  ASSERT_NO_FATAL_FAILURE(load());
   CaptureOptions options = literals::capture_options();
   int32_t calls = 0;
   options.progress = [&](int32_t done, int32_t total) {
@@ -146,7 +146,7 @@ TEST_F(EveryFieldTest, OfTheThreeCaptures) {
 }
 
 TEST_F(EveryFieldTest, OfAStep) {
-  load();
+  ASSERT_NO_FATAL_FAILURE(load());
   Result<RunnerCapture> capture = model_->create_eager(*kv_, literals::capture_options());
   ASSERT_TRUE(capture.ok()) << capture.status().to_string();
   Runner& runner = *capture->runner;
@@ -168,7 +168,7 @@ TEST_F(EveryFieldTest, OfAStep) {
 }
 
 TEST_F(EveryFieldTest, OfALayerOutput) {
-  load();
+  ASSERT_NO_FATAL_FAILURE(load());
   int32_t calls = 0;
   ASSERT_TRUE(model_
                   ->set_layer_observer([&](const LayerOutput& output) {

@@ -203,7 +203,7 @@ class LyingPluginTest : public testing::Test {
   }
 
   void start_model() {
-    start();
+    ASSERT_NO_FATAL_FAILURE(start());
     auto model = backend_->load_model(0, small_spec(), weights_, {});
     ASSERT_TRUE(model.ok()) << model.status().to_string();
     model_ = std::move(model).value();
@@ -225,7 +225,7 @@ class LyingPluginTest : public testing::Test {
 };
 
 TEST_F(LyingPluginTest, HonestOneInPlainCIsAccepted) {
-  start_model();
+  ASSERT_NO_FATAL_FAILURE(start_model());
   EXPECT_EQ(backend_->identity().name, "c");
   EXPECT_EQ(backend_->option_schema().at(0).key, "speed");
   EXPECT_TRUE(backend_->probe().usable);
@@ -264,7 +264,7 @@ TEST_F(LyingPluginTest, SchemaIsRefused) {
 }
 
 TEST_F(LyingPluginTest, ErrorsAreMadePresentable) {
-  start();
+  ASSERT_NO_FATAL_FAILURE(start());
   lie("code_unknown");
   EXPECT_EQ(backend_->init({}).to_string(), "internal: strange (unknown error code 99)");
   lie("no_message");
@@ -277,7 +277,7 @@ TEST_F(LyingPluginTest, ErrorsAreMadePresentable) {
 }
 
 TEST_F(LyingPluginTest, SizesOfTextAreBounded) {
-  start();
+  ASSERT_NO_FATAL_FAILURE(start());
   lie("reason_size");
   EXPECT_LT(backend_->probe().reason.size(), 4000U);
   lie("id_size");
@@ -285,7 +285,7 @@ TEST_F(LyingPluginTest, SizesOfTextAreBounded) {
 }
 
 TEST_F(LyingPluginTest, CountsAndMemoryAreChecked) {
-  start();
+  ASSERT_NO_FATAL_FAILURE(start());
   lie("device_count");
   EXPECT_EQ(backend_->device_count(), 0);
   lie("memory");
@@ -296,7 +296,7 @@ TEST_F(LyingPluginTest, CountsAndMemoryAreChecked) {
 }
 
 TEST_F(LyingPluginTest, WeightCallbacksCheckTheIndex) {
-  start();
+  ASSERT_NO_FATAL_FAILURE(start());
   lie("read_outside");
   EXPECT_THAT(backend_->load_model(0, small_spec(), weights_, {}).status().message(),
               HasSubstr("weight index is 2; the model has 2 weights"));
@@ -305,7 +305,7 @@ TEST_F(LyingPluginTest, WeightCallbacksCheckTheIndex) {
 }
 
 TEST_F(LyingPluginTest, ModelAndKvInfoAreChecked) {
-  start_model();
+  ASSERT_NO_FATAL_FAILURE(start_model());
   lie("model_info");
   EXPECT_EQ(model_->info().weight_bytes, 0);
   const KvOptions options = {.num_pages = 8, .page_size = 4};
@@ -319,7 +319,7 @@ TEST_F(LyingPluginTest, ModelAndKvInfoAreChecked) {
 }
 
 TEST_F(LyingPluginTest, CaptureReportIsChecked) {
-  start_model();
+  ASSERT_NO_FATAL_FAILURE(start_model());
   EXPECT_EQ(capture_lying("nothing"), "accepted");
   EXPECT_THAT(capture_lying("report_null"), HasSubstr("a capture report = null"));
   EXPECT_THAT(capture_lying("runner_null"), HasSubstr("without a runner"));
@@ -338,7 +338,7 @@ TEST_F(LyingPluginTest, CaptureReportIsChecked) {
 }
 
 TEST_F(LyingPluginTest, VerdictOutOfRangeIsUnsupported) {
-  start_model();
+  ASSERT_NO_FATAL_FAILURE(start_model());
   const auto capture = model_->create_eager(*kv_, small_capture());
   OneRequest step({1}, 0);
   for (const char* about : {"verdict_reason", "verdict_bucket", "check_fails"}) {
@@ -350,7 +350,7 @@ TEST_F(LyingPluginTest, VerdictOutOfRangeIsUnsupported) {
 }
 
 TEST_F(LyingPluginTest, KvCacheOfAnotherModelIsRefused) {
-  start_model();
+  ASSERT_NO_FATAL_FAILURE(start_model());
   class StrangerKv : public KvCache {
    public:
     KvInfo info() const override { return {}; }

@@ -53,7 +53,7 @@ int32_t best_token(const std::vector<int32_t>& tokens) {
 }
 
 TEST_F(RoundTripTest, IdentityAndProbeCrossTheBoundary) {
-  init();
+  ASSERT_NO_FATAL_FAILURE(init());
   EXPECT_EQ(plugin_.name, "fake");
   const BackendIdentity identity = backend().identity();
   EXPECT_EQ(identity.vendor, "Encore tests");
@@ -64,8 +64,8 @@ TEST_F(RoundTripTest, IdentityAndProbeCrossTheBoundary) {
 }
 
 TEST_F(RoundTripTest, PrefillAndDecodeGiveTheBackendsOwnTokens) {
-  init();
-  load();
+  ASSERT_NO_FATAL_FAILURE(init());
+  ASSERT_NO_FATAL_FAILURE(load());
   Result<RunnerCapture> eager = model_->create_eager(*kv_, small_capture());
   ASSERT_TRUE(eager.ok()) << eager.status().to_string();
   Result<RunnerCapture> decode = model_->capture_decode(*kv_, small_capture());
@@ -94,7 +94,7 @@ TEST_F(RoundTripTest, PrefillAndDecodeGiveTheBackendsOwnTokens) {
 }
 
 TEST_F(RoundTripTest, LoadProgressCountsBytesAndCanCancel) {
-  init();
+  ASSERT_NO_FATAL_FAILURE(init());
   LoadOptions options;
   std::vector<std::pair<int64_t, int64_t>> seen;
   options.progress = [&](int64_t done, int64_t total) {
@@ -112,8 +112,8 @@ TEST_F(RoundTripTest, LoadProgressCountsBytesAndCanCancel) {
 }
 
 TEST_F(RoundTripTest, SkippedBucketIsReportedWithItsReason) {
-  init({{"skip_bucket", "2"}});
-  load();
+  ASSERT_NO_FATAL_FAILURE(init({{"skip_bucket", "2"}}));
+  ASSERT_NO_FATAL_FAILURE(load());
   const Result<RunnerCapture> decode = model_->capture_decode(*kv_, small_capture());
   ASSERT_TRUE(decode.ok());
   const std::vector<BucketReport>& buckets = decode->report.buckets;
@@ -126,8 +126,8 @@ TEST_F(RoundTripTest, SkippedBucketIsReportedWithItsReason) {
 }
 
 TEST_F(RoundTripTest, RunnersAnswerWithReasons) {
-  init();
-  load();
+  ASSERT_NO_FATAL_FAILURE(init());
+  ASSERT_NO_FATAL_FAILURE(load());
   Result<RunnerCapture> decode = model_->capture_decode(*kv_, small_capture());
   Result<RunnerCapture> prefill = model_->capture_prefill(*kv_, small_capture());
   ASSERT_TRUE(decode.ok() && prefill.ok());
@@ -139,8 +139,8 @@ TEST_F(RoundTripTest, RunnersAnswerWithReasons) {
 }
 
 TEST_F(RoundTripTest, BatchThatContradictsItselfIsRefusedAndLosesNothing) {
-  init();
-  load();
+  ASSERT_NO_FATAL_FAILURE(init());
+  ASSERT_NO_FATAL_FAILURE(load());
   Result<RunnerCapture> eager = model_->create_eager(*kv_, small_capture());
   ASSERT_TRUE(eager.ok());
   OneRequest bad({1, 2}, 0);
@@ -157,8 +157,8 @@ TEST_F(RoundTripTest, BatchThatContradictsItselfIsRefusedAndLosesNothing) {
 }
 
 TEST_F(RoundTripTest, KvPagesAreCopiedAndRead) {
-  init();
-  load();
+  ASSERT_NO_FATAL_FAILURE(init());
+  ASSERT_NO_FATAL_FAILURE(load());
   Result<RunnerCapture> eager = model_->create_eager(*kv_, small_capture());
   ASSERT_TRUE(eager.ok());
   OneRequest step({5, 6, 7, 8}, 0);
@@ -174,8 +174,8 @@ TEST_F(RoundTripTest, KvPagesAreCopiedAndRead) {
 }
 
 TEST_F(RoundTripTest, ObserverSeesEveryLayerUntilItIsRemoved) {
-  init();
-  load();
+  ASSERT_NO_FATAL_FAILURE(init());
+  ASSERT_NO_FATAL_FAILURE(load());
   std::vector<int32_t> layers;
   ASSERT_TRUE(model_
                   ->set_layer_observer([&](const LayerOutput& output) {
@@ -198,14 +198,14 @@ TEST_F(RoundTripTest, ObserverSeesEveryLayerUntilItIsRemoved) {
 }
 
 TEST_F(RoundTripTest, ExceptionsInThePluginBecomeErrors) {
-  init({{"throw_in", "init"}});
+  ASSERT_NO_FATAL_FAILURE(init({{"throw_in", "init"}}));
   EXPECT_EQ(init_status_.to_string(), "internal: exception: thrown in init");
-  init({{"throw_in", "load"}});
+  ASSERT_NO_FATAL_FAILURE(init({{"throw_in", "load"}}));
   EXPECT_EQ(backend().load_model(0, small_spec(), weights_, {}).status().message(),
             "exception: thrown in load");
   plugin_ = {};
-  init({{"throw_in", "submit"}});
-  load();
+  ASSERT_NO_FATAL_FAILURE(init({{"throw_in", "submit"}}));
+  ASSERT_NO_FATAL_FAILURE(load());
   Result<RunnerCapture> eager = model_->create_eager(*kv_, small_capture());
   ASSERT_TRUE(eager.ok());
   OneRequest step({1}, 0);
@@ -214,8 +214,8 @@ TEST_F(RoundTripTest, ExceptionsInThePluginBecomeErrors) {
 }
 
 TEST_F(RoundTripTest, ExceptionInCheckIsUnsupportedAndInShutdownIsLost) {
-  init({{"throw_in", "check"}});
-  load();
+  ASSERT_NO_FATAL_FAILURE(init({{"throw_in", "check"}}));
+  ASSERT_NO_FATAL_FAILURE(load());
   {
     Result<RunnerCapture> eager = model_->create_eager(*kv_, small_capture());
     ASSERT_TRUE(eager.ok());
@@ -225,13 +225,13 @@ TEST_F(RoundTripTest, ExceptionInCheckIsUnsupportedAndInShutdownIsLost) {
   kv_.reset();
   model_.reset();
   plugin_ = {};
-  init({{"throw_in", "shutdown"}});
+  ASSERT_NO_FATAL_FAILURE(init({{"throw_in", "shutdown"}}));
   ASSERT_TRUE(init_status_.ok()) << init_status_.to_string();
   backend().shutdown();
 }
 
 TEST_F(RoundTripTest, ErrorsOfThePluginKeepCodeAndMessage) {
-  init({{"fail_in", "load"}});
+  ASSERT_NO_FATAL_FAILURE(init({{"fail_in", "load"}}));
   EXPECT_EQ(backend().load_model(0, small_spec(), weights_, {}).status().to_string(),
             "out_of_memory: asked to fail in load");
   ModelSpec spec = small_spec();
@@ -243,8 +243,8 @@ TEST_F(RoundTripTest, ErrorsOfThePluginKeepCodeAndMessage) {
 }
 
 TEST_F(RoundTripTest, DamagedGuardIsNamed) {
-  init({{"damage_guards", "true"}});
-  load();
+  ASSERT_NO_FATAL_FAILURE(init({{"damage_guards", "true"}}));
+  ASSERT_NO_FATAL_FAILURE(load());
   EXPECT_EQ(model_->check_guards().to_string(),
             "internal: guard bytes after 'arena' are damaged; last step was 7");
 }
@@ -262,7 +262,7 @@ TEST_F(RoundTripTest, PluginsLinesReachTheHostsLog) {
 }
 
 TEST_F(RoundTripTest, ShutdownAllowsAnotherInit) {
-  init();
+  ASSERT_NO_FATAL_FAILURE(init());
   ASSERT_TRUE(init_status_.ok());
   EXPECT_EQ(backend().init({}).code(), StatusCode::kFailedPrecondition);
   backend().shutdown();

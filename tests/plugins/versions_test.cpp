@@ -161,7 +161,7 @@ TEST_F(OtherHostTest, ErrorStructsOfAnySizeAreRespected) {
 }
 
 TEST_F(OtherHostTest, StepsWithOtherStridesAreRead) {
-  load();
+  ASSERT_NO_FATAL_FAILURE(load());
   const std::vector<int32_t> tokens = {5}, positions = {0}, starts = {0, 1}, one = {1}, rows = {0},
                              pages = {2};
   std::vector<RowSampling> sampling(1);
