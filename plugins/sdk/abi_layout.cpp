@@ -10,6 +10,9 @@
 
 #include "encore/backend_abi.h"
 
+// Types and fields cannot be in parentheses, and pointers to structs are fields too.
+// NOLINTBEGIN(bugprone-macro-parentheses,bugprone-sizeof-expression)
+
 static_assert(sizeof(void*) == 8 && sizeof(void (*)()) == 8, "the ABI is defined for 64 bits");
 
 #define ENCORE_ABI_STRUCT(type, bytes) static_assert(sizeof(type) == (bytes), #type);
@@ -75,3 +78,5 @@ int main() {
 #include "abi_layout.inc"
   return dump.end() ? 1 : 0;
 }
+
+// NOLINTEND(bugprone-macro-parentheses,bugprone-sizeof-expression)

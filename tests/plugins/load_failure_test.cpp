@@ -35,15 +35,17 @@ Outcome load(const std::string& path) {
 
 // A folder that goes away with the test.
 class LoadFailureTest : public testing::Test {
+ public:
+  ~LoadFailureTest() override { std::filesystem::remove_all(folder_); }
+
  protected:
   LoadFailureTest() {
     std::string pattern = testing::TempDir() + "/encore-loader-XXXXXX";
     folder_ = ::mkdtemp(pattern.data());
   }
-  ~LoadFailureTest() override { std::filesystem::remove_all(folder_); }
 
   std::string write(const std::string& name, const std::string& bytes) {
-    const std::string path = folder_ + "/" + name;
+    std::string path = folder_ + "/" + name;
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }
@@ -118,6 +120,7 @@ TEST_F(LoadFailureTest, DamagedHeadersNeverCrashTheReader) {
   int refused = 0;
   for (int i = 0; i < 2000; ++i) {
     std::vector<size_t> places;
+    places.reserve(4);
     for (int flips = 0; flips < 4; ++flips) places.push_back(random() % 1024);
     for (const size_t place : places) {
       file.seekp(static_cast<std::streamoff>(place)).put(static_cast<char>(random()));
@@ -183,9 +186,10 @@ TEST_F(LoadFailureTest, ExceptionInTheBackendsConstructorIsAnError) {
 
 // The C plugin, told what to lie about.
 class LyingPluginTest : public testing::Test {
- protected:
+ public:
   ~LyingPluginTest() override { ::unsetenv("ENCORE_TEST_LIE"); }
 
+ protected:
   static void lie(const char* about) { ::setenv("ENCORE_TEST_LIE", about, 1); }
 
   static std::string load_lying(const char* about) {

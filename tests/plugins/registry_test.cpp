@@ -19,20 +19,22 @@ using testing::HasSubstr;
 using testing::Not;
 
 class PluginRegistryTest : public testing::Test {
- protected:
-  PluginRegistryTest() {
-    std::string pattern = testing::TempDir() + "/encore-registry-XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
-  }
+ public:
   ~PluginRegistryTest() override {
     ::unsetenv("ENCORE_TEST_LIE");
     fs::remove_all(folder_);
   }
 
+ protected:
+  PluginRegistryTest() {
+    std::string pattern = testing::TempDir() + "/encore-registry-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+
   // Copies a test plugin to <folder>/<subfolder>/encore_backend_<as>.so.
   std::string put(const std::string& plugin, const std::string& subfolder, const std::string& as) {
     fs::create_directories(folder_ + "/" + subfolder);
-    const std::string path = folder_ + "/" + subfolder + "/encore_backend_" + as + ".so";
+    std::string path = folder_ + "/" + subfolder + "/encore_backend_" + as + ".so";
     fs::copy_file(test_plugin(plugin), path);
     return path;
   }

@@ -52,7 +52,8 @@ std::vector<std::string> candidates(const std::string& library, const std::strin
   }
   append_folders(run_path, origin, &folders);
   std::vector<std::string> paths;
-  for (const std::string& folder : folders) paths.push_back(folder + "/" + library);
+  paths.reserve(folders.size());
+  for (std::string& folder : folders) paths.push_back(folder.append("/").append(library));
   for (std::string& path : linker_cache_paths(library)) paths.push_back(std::move(path));
 #if defined(__x86_64__)
   paths.push_back("/lib/x86_64-linux-gnu/" + library);

@@ -190,9 +190,13 @@ Result<ElfFile> interpret(const DynamicSection& section) {
     if (entry.d_tag == DT_NULL) break;
     if (entry.d_tag != DT_NEEDED && entry.d_tag != DT_RUNPATH && entry.d_tag != DT_RPATH) continue;
     ENCORE_ASSIGN_OR_RETURN(std::string text, string_at(section, entry.d_un.d_val));
-    if (entry.d_tag == DT_RUNPATH) elf.run_path = std::move(text);
-    if (entry.d_tag == DT_RPATH) old_path = std::move(text);
-    if (entry.d_tag == DT_NEEDED) elf.needed.push_back(std::move(text));
+    if (entry.d_tag == DT_RUNPATH) {
+      elf.run_path = std::move(text);
+    } else if (entry.d_tag == DT_RPATH) {
+      old_path = std::move(text);
+    } else {
+      elf.needed.push_back(std::move(text));
+    }
     if (elf.needed.size() > kMaxNeeded) {
       return data_loss("it needs more than " + number(kMaxNeeded) + " libraries");
     }
