@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "run_command.h"
 
@@ -79,6 +83,23 @@ TEST_F(ModelCommandTest, BatchDoesNotChangeAReply) {
   const CommandResult batch = run_encore(
       {"run", config_, "-q", "--prompt", "The capital of France is", "--prompt", "One two"});
   EXPECT_THAT(batch.out, StartsWith("=== 1\n" + alone.out + "=== 2\n"));
+}
+
+// Beside the weights and the KV cache, a run of four requests may take 120 MB.
+TEST_F(ModelCommandTest, FourRequestsStayWithinTheMemoryBound) {
+  std::vector<std::string> arguments = {"run", config_, "-q", "--json", "--max-tokens", "64"};
+  for (const char* prompt : {"The sea", "Once upon a time", "def main():", "1, 2, 3,"}) {
+    arguments.insert(arguments.end(), {"--prompt", prompt});
+  }
+  const CommandResult result = run_encore(arguments);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json json = Json::parse(result.out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << result.out;
+  const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(*smollm2_path()));
+  const auto kv_bytes = json["memory"]["kv_bytes"].get<int64_t>();
+  EXPECT_LT(json["memory"]["peak_resident_bytes"].get<int64_t>(),
+            file_bytes + kv_bytes + 120'000'000);
+  EXPECT_LT(json["timings"]["capture_ms"].get<double>(), 500.0);
 }
 
 TEST_F(ModelCommandTest, ReportedSeedReproducesASampledText) {
