@@ -4,49 +4,10 @@
 namespace encore::kernels {
 namespace {
 
-// Pairwise products are 16-bit. Codes of 4 bits leave room for 8 of them (8 * 2 * 15 * 127 <
-// 2^15), of 5 bits for 4, of 6 bits for 2; then they are widened.
-template <int kBits>
-class PairDot {
- public:
-  static constexpr int zero_shift(int shift) { return shift; }
-  void start(int32_t value) {
-    sum_ = _mm256_set1_epi32(value);
-    pairs_ = _mm256_setzero_si256();
+struct PairDot {
+  static __m256i add(__m256i sum, __m256i w, __m256i x) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(w, x));
   }
-  void add(int quads_before, __m256i w, __m256i x) {
-    pairs_ = _mm256_add_epi16(pairs_, _mm256_maddubs_epi16(w, x));
-    if ((quads_before + 1) % kRoom == 0) widen();
-  }
-  __m256i finish() const { return sum_; }
-
- private:
-  static constexpr int kRoom = kBits == 4 ? 8 : kBits == 5 ? 4 : 2;
-  void widen() {
-    sum_ = _mm256_add_epi32(sum_, _mm256_madd_epi16(pairs_, _mm256_set1_epi16(1)));
-    pairs_ = _mm256_setzero_si256();
-  }
-
-  __m256i sum_;
-  __m256i pairs_;
-};
-
-// Codes of 8 bits leave no room even for one pair, so the sign goes to x and the magnitude, at most
-// 128, to w: 2 * 128 * 127 < 2^15. No zero correction is left.
-template <>
-class PairDot<8> {
- public:
-  static constexpr int zero_shift(int) { return 0; }
-  void start(int32_t) { sum_ = _mm256_setzero_si256(); }
-  void add(int, __m256i w, __m256i x) {
-    const __m256i value = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
-    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(value), _mm256_sign_epi8(x, value));
-    sum_ = _mm256_add_epi32(sum_, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-  }
-  __m256i finish() const { return sum_; }
-
- private:
-  __m256i sum_;
 };
 
 void quantised_columns(const ColumnTask& task) {
@@ -68,11 +29,16 @@ inline uint32_t largest_of(__m256i values) {
   return static_cast<uint32_t>(_mm_cvtsi128_si32(most));
 }
 
-inline int32_t sum_bytes(__m128i bytes) {
-  // Offset to unsigned, so that the sum of absolute differences adds them.
-  const __m128i offset = _mm_xor_si128(bytes, _mm_set1_epi8(-128));
-  const __m128i sums = _mm_sad_epu8(offset, _mm_setzero_si128());
-  return _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4) - 16 * 128;
+// Of each four words, 0 and 2, then 1 and 3 (code_index).
+inline __m256i even_odd(__m256i words) {
+  return _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xD8), 0xD8);
+}
+
+inline int32_t sum_words(__m256i words) {
+  const __m256i pairs = _mm256_madd_epi16(words, _mm256_set1_epi16(1));
+  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1)));
 }
 
 void quantize_group(const float* x, ActivationGroup* out) {
@@ -83,18 +49,16 @@ void quantize_group(const float* x, ActivationGroup* out) {
                        _mm256_max_epu32(absolute_bits(values[2]), absolute_bits(values[3])));
   const float magnitude = __builtin_bit_cast(float, largest_of(most));
   const bool zero = magnitude < kSmallestActivation;
-  const __m256 inverse = _mm256_set1_ps(zero ? 0.0F : 127.0F / magnitude);
+  const __m256 inverse = _mm256_set1_ps(zero ? 0.0F : kLargestCode / magnitude);
   int32_t sums[2];
   for (int half = 0; half < 2; ++half) {
     const __m256i low = _mm256_cvtps_epi32(_mm256_mul_ps(values[2 * half], inverse));
     const __m256i high = _mm256_cvtps_epi32(_mm256_mul_ps(values[2 * half + 1], inverse));
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xD8);
-    const __m128i bytes =
-        _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out->codes + 16 * half), bytes);
-    sums[half] = sum_bytes(bytes);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out->codes + 16 * half), even_odd(words));
+    sums[half] = sum_words(words);
   }
-  out->scale = zero ? 0.0F : magnitude / 127.0F;
+  out->scale = zero ? 0.0F : magnitude / kLargestCode;
   out->scaled_sum = out->scale * static_cast<float>(sums[0] + sums[1]);
   out->negative_sum[0] = -sums[0];
   out->negative_sum[1] = -sums[1];

@@ -4,16 +4,10 @@
 namespace encore::kernels {
 namespace {
 
-template <int kBits>
-class VnniDot {
- public:
-  static constexpr int zero_shift(int shift) { return shift; }
-  void start(int32_t value) { sum_ = _mm256_set1_epi32(value); }
-  void add(int, __m256i w, __m256i x) { sum_ = _mm256_dpbusd_avx_epi32(sum_, w, x); }
-  __m256i finish() const { return sum_; }
-
- private:
-  __m256i sum_;
+struct VnniDot {
+  static __m256i add(__m256i sum, __m256i w, __m256i x) {
+    return _mm256_dpwssd_avx_epi32(sum, w, x);
+  }
 };
 
 }  // namespace

@@ -7,10 +7,6 @@
 namespace encore::kernels {
 namespace {
 
-// 1.5 * 2^23. An integer under 2^22 added to its bits is added to its value, so a dot product that
-// starts from it needs no conversion to float, only an exact subtraction.
-constexpr float kIntegerBase = 12582912.0F;
-
 // Partial sums of one tile of R rows by P panels.
 template <int R, int P>
 struct Tile {
@@ -31,9 +27,10 @@ inline const ActivationGroup* row_groups(const std::byte* x, int64_t stride, int
   return reinterpret_cast<const ActivationGroup*>(x + row * stride);
 }
 
-inline __m512i broadcast_quad(const ActivationGroup& group, int quad) {
+// Inputs 0 and 2 (pair 0) or 1 and 3 (pair 1) of a quad, in every lane.
+inline __m512i broadcast_pair(const ActivationGroup& group, int quad, int pair) {
   int32_t value;
-  __builtin_memcpy(&value, group.codes + 4 * quad, sizeof(value));
+  __builtin_memcpy(&value, group.codes + 4 * quad + 2 * pair, sizeof(value));
   return _mm512_set1_epi32(value);
 }
 
@@ -45,11 +42,11 @@ template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
     const ActivationGroup& x = row_groups(in.x, in.x_stride, r)[g];
-    __m512i start = _mm512_castps_si512(_mm512_set1_ps(kIntegerBase));
+    __m512i start = _mm512_setzero_si512();
     if constexpr (Format::kZeroShift > 0) {
       const int32_t negative =
           kCount == 8 ? x.negative_sum[0] + x.negative_sum[1] : x.negative_sum[kFirst / 4];
-      start = _mm512_add_epi32(start, _mm512_set1_epi32(negative * (1 << Format::kZeroShift)));
+      start = _mm512_set1_epi32(negative * (1 << Format::kZeroShift));
     }
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) dot[r][p] = start;
@@ -63,11 +60,17 @@ template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
     for (int p = 0; p < P; ++p) {
       w[p] = Format::codes(in.panel[p] + g * Format::kCodeBytes, quad);
     }
+#pragma GCC unroll 2
+    for (int pair = 0; pair < 2; ++pair) {
+      __m512i words[P];
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const __m512i x = broadcast_quad(row_groups(in.x, in.x_stride, r)[g], quad);
+      for (int p = 0; p < P; ++p) words[p] = pair == 0 ? even_bytes(w[p]) : odd_bytes(w[p]);
 #pragma GCC unroll 8
-      for (int p = 0; p < P; ++p) dot[r][p] = _mm512_dpbusd_epi32(dot[r][p], w[p], x);
+      for (int r = 0; r < R; ++r) {
+        const __m512i x = broadcast_pair(row_groups(in.x, in.x_stride, r)[g], quad, pair);
+#pragma GCC unroll 8
+        for (int p = 0; p < P; ++p) dot[r][p] = _mm512_dpwssd_epi32(dot[r][p], words[p], x);
+      }
     }
   }
 #pragma GCC unroll 8
@@ -78,9 +81,7 @@ template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
     for (int p = 0; p < P; ++p) {
       const __m512 scale = _mm512_mul_ps(scales[p].scale[kFirst / 4], x_scale);
       __m512& sum = tile.sum[r][p];
-      const __m512 value =
-          _mm512_sub_ps(_mm512_castsi512_ps(dot[r][p]), _mm512_set1_ps(kIntegerBase));
-      sum = _mm512_fmadd_ps(value, scale, sum);
+      sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[r][p]), scale, sum);
       if constexpr (kMin) {
         sum = _mm512_fmadd_ps(scales[p].min, _mm512_set1_ps(x.scaled_sum), sum);
       }
@@ -224,6 +225,18 @@ inline __m128i largest_lanes(const __m512i (&v)[4]) {
   return _mm_max_epu32(_mm_unpacklo_epi64(r01, r23), _mm_unpackhi_epi64(r01, r23));
 }
 
+// Of each four words, 0 and 2, then 1 and 3 (code_index).
+inline __m256i even_odd(__m256i words) {
+  return _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xD8), 0xD8);
+}
+
+inline int32_t sum_words(__m256i words) {
+  const __m256i pairs = _mm256_madd_epi16(words, _mm256_set1_epi16(1));
+  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1)));
+}
+
 // Quantises `count` groups, 1 to 4, side by side; the vectors of absent ones are zero.
 void quantize_groups(const float* x, int count, ActivationGroup* out) {
   const __m512i absolute = _mm512_set1_epi32(0x7FFFFFFF);
@@ -240,7 +253,7 @@ void quantize_groups(const float* x, int count, ActivationGroup* out) {
   const __m128 magnitude = _mm_castsi128_ps(largest_lanes(largest));
   const __mmask8 live =
       _mm_cmp_ps_mask(magnitude, _mm_set1_ps(kSmallestActivation), _CMP_NLT_UQ) & 0xF;
-  const __m128 most = _mm_set1_ps(127.0F);
+  const __m128 most = _mm_set1_ps(kLargestCode);
   alignas(16) float scale[4];
   alignas(16) float inverse[4];
   _mm_store_ps(scale, _mm_maskz_div_ps(live, magnitude, most));
@@ -249,22 +262,17 @@ void quantize_groups(const float* x, int count, ActivationGroup* out) {
   for (int g = 0; g < 4; ++g) {
     if (g == count) break;
     const __m512 factor = _mm512_set1_ps(inverse[g]);
-    const __m128i low =
-        _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(values[g][0], factor)));
-    const __m128i high =
-        _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(_mm512_mul_ps(values[g][1], factor)));
-    const __m256i codes = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[g].codes), codes);
-    // Four codes a lane, then the four lanes of each half.
-    __m256i sums = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), codes);
-    sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0x4E));
-    sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0xB1));
-    const int32_t sum0 = _mm256_cvtsi256_si32(sums);
-    const int32_t sum1 = _mm256_extract_epi32(sums, 4);
+    int32_t sums[2];
+    for (int half = 0; half < 2; ++half) {
+      const __m512i code = _mm512_cvtps_epi32(_mm512_mul_ps(values[g][half], factor));
+      const __m256i codes = _mm512_cvtsepi32_epi16(code);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out[g].codes + 16 * half), even_odd(codes));
+      sums[half] = sum_words(codes);
+    }
     out[g].scale = scale[g];
-    out[g].scaled_sum = scale[g] * static_cast<float>(sum0 + sum1);
-    out[g].negative_sum[0] = -sum0;
-    out[g].negative_sum[1] = -sum1;
+    out[g].scaled_sum = scale[g] * static_cast<float>(sums[0] + sums[1]);
+    out[g].negative_sum[0] = -sums[0];
+    out[g].negative_sum[1] = -sums[1];
   }
 }
 

@@ -9,16 +9,24 @@
 
 namespace encore::kernels {
 
-// 32 consecutive inputs of one row of x, quantised.
+// 32 consecutive inputs of one row of x, quantised. Of each four inputs ("quad"), 0 and 2 come
+// first, then 1 and 3: a 32-bit lane of packed weights holds a quad's four bytes, and the even and
+// the odd bytes are each one operand of an instruction that multiplies pairs of int16.
 struct ActivationGroup {
-  int8_t codes[kGroup];
+  int16_t codes[kGroup];
   float scale;
   float scaled_sum;         // scale * sum of codes
-  int32_t negative_sum[2];  // minus the sum of codes 0..15, of codes 16..31
+  int32_t negative_sum[2];  // minus the sum of the codes of inputs 0..15, of inputs 16..31
 };
-static_assert(sizeof(ActivationGroup) == 48);
+static_assert(sizeof(ActivationGroup) == 80);
+
+// Where in a group's codes input `input` is.
+static constexpr int code_index(int input) {
+  return (input & ~3) | (input & 1) << 1 | (input & 2) >> 1;
+}
 
 inline constexpr float kSmallestActivation = 1e-30F;
+inline constexpr float kLargestCode = 32767.0F;
 
 // Float kernels: inputs of a chunk, and columns that one thread takes together.
 inline constexpr int64_t kFloatChunk = 1024;

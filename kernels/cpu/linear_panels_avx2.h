@@ -1,9 +1,7 @@
-// Quantised weights in 256-bit vectors: formats, tiles and loops, over a `Dot` that says how bytes
-// are multiplied (AVX2's pairwise products, or AVX-VNNI). Private to each including file.
+// Quantised weights in 256-bit vectors: formats, tiles and loops, over a `Dot` that says how words
+// are multiplied (AVX2, or AVX-VNNI). Private to each including file.
 //
-// Dot<bits>: one vector's accumulator of int32 dot products of 8 outputs,
-//   explicit Dot(int32_t start); add<quads added before>(unsigned codes, signed x); finish().
-//   kZeroShift(shift): the shift of the zero correction that `start` needs; 0 for none.
+// Dot::add(sum, w, x): sum + the products of each lane's two words, in int32.
 #pragma once
 
 #include <immintrin.h>
@@ -50,6 +48,12 @@ inline __m256i mask_bytes(__m256i value, int mask) {
 inline __m256i move_bits(__m256i value, int from, int to) {
   return from > to ? _mm256_srli_epi16(value, from - to) : _mm256_slli_epi16(value, to - from);
 }
+
+// Bytes as 16-bit words: 0 and 2, 1 and 3 of each lane's four.
+inline __m256i even_bytes(__m256i codes) {
+  return _mm256_and_si256(codes, _mm256_set1_epi16(0xFF));
+}
+inline __m256i odd_bytes(__m256i codes) { return _mm256_srli_epi16(codes, 8); }
 
 template <WeightType kWeightType>
 struct HalfFormat {
@@ -110,34 +114,40 @@ struct PanelTileInput {
   }
 };
 
+// Inputs 0 and 2 (pair 0) or 1 and 3 (pair 1) of a quad, in every lane.
+inline __m256i broadcast_pair(const ActivationGroup& group, int quad, int pair) {
+  int32_t value;
+  __builtin_memcpy(&value, group.codes + 4 * quad + 2 * pair, sizeof(value));
+  return _mm256_set1_epi32(value);
+}
+
 // Quads [kFirst, kFirst + kCount) of a group, R rows by both halves of a panel.
-template <typename Format, template <int> typename Dot, int R, int kFirst, int kCount>
+template <typename Format, typename Dot, int R, int kFirst, int kCount>
 [[gnu::always_inline]] inline void accumulate(const PanelTileInput& in, int64_t g,
                                               const HalfScales (&scales)[2], __m256 (&sum)[R][2]) {
-  using Sum = Dot<Format::kBits>;
-  constexpr int kShift = Sum::zero_shift(Format::kZeroShift);
-  Sum dot[R][2];
+  __m256i dot[R][2];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
     const ActivationGroup& x = in.group(r, g);
     const int32_t negative =
         kCount == 8 ? x.negative_sum[0] + x.negative_sum[1] : x.negative_sum[kFirst / 4];
-    dot[r][0].start(kShift > 0 ? negative * (1 << kShift) : 0);
-    dot[r][1].start(kShift > 0 ? negative * (1 << kShift) : 0);
+    const int32_t start = Format::kZeroShift > 0 ? negative * (1 << Format::kZeroShift) : 0;
+    dot[r][0] = dot[r][1] = _mm256_set1_epi32(start);
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kCount; ++i) {
-    const int quad = kFirst + i;
+  for (int quad = kFirst; quad < kFirst + kCount; ++quad) {
     const uint8_t* codes = in.codes + g * Format::kLayout.code_bytes;
-    const __m256i w0 = Format::codes(codes, quad, 0);
-    const __m256i w1 = Format::codes(codes, quad, 1);
+    const __m256i w[2] = {Format::codes(codes, quad, 0), Format::codes(codes, quad, 1)};
+#pragma GCC unroll 2
+    for (int pair = 0; pair < 2; ++pair) {
+      const __m256i words0 = pair == 0 ? even_bytes(w[0]) : odd_bytes(w[0]);
+      const __m256i words1 = pair == 0 ? even_bytes(w[1]) : odd_bytes(w[1]);
 #pragma GCC unroll 4
-    for (int r = 0; r < R; ++r) {
-      int32_t bytes;
-      __builtin_memcpy(&bytes, in.group(r, g).codes + 4 * quad, sizeof(bytes));
-      const __m256i x = _mm256_set1_epi32(bytes);
-      dot[r][0].add(i, w0, x);
-      dot[r][1].add(i, w1, x);
+      for (int r = 0; r < R; ++r) {
+        const __m256i x = broadcast_pair(in.group(r, g), quad, pair);
+        dot[r][0] = Dot::add(dot[r][0], words0, x);
+        dot[r][1] = Dot::add(dot[r][1], words1, x);
+      }
     }
   }
 #pragma GCC unroll 4
@@ -147,7 +157,7 @@ template <typename Format, template <int> typename Dot, int R, int kFirst, int k
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       const __m256 scale = _mm256_mul_ps(scales[h].scale[kFirst / 4], x_scale);
-      sum[r][h] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r][h].finish()), scale, sum[r][h]);
+      sum[r][h] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot[r][h]), scale, sum[r][h]);
       if constexpr (Format::kLayout.has_min) {
         sum[r][h] = _mm256_fmadd_ps(scales[h].min, _mm256_set1_ps(x.scaled_sum), sum[r][h]);
       }
@@ -155,7 +165,7 @@ template <typename Format, template <int> typename Dot, int R, int kFirst, int k
   }
 }
 
-template <typename Format, template <int> typename Dot, int R>
+template <typename Format, typename Dot, int R>
 void store_tile(const ColumnTask& task, int64_t row, int64_t column) {
   const auto* panel = reinterpret_cast<const uint8_t*>(task.weights) +
                       column / kPanelColumns * panel_bytes(Format::kType, task.k);
@@ -187,7 +197,7 @@ void store_tile(const ColumnTask& task, int64_t row, int64_t column) {
   }
 }
 
-template <typename Format, template <int> typename Dot>
+template <typename Format, typename Dot>
 void run_columns(const ColumnTask& task) {
   const int64_t rows = task.row_end - task.row_begin;
   const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
@@ -209,7 +219,7 @@ void run_columns(const ColumnTask& task) {
   }
 }
 
-template <template <int> typename Dot>
+template <typename Dot>
 void run_format(const ColumnTask& task) {
   switch (task.type) {
     case WeightType::kQ8_0:

@@ -29,6 +29,12 @@ inline __m128i load_bytes(const uint8_t* scales) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(scales));
 }
 
+// Bytes as 16-bit words: 0 and 2, 1 and 3 of each lane's four.
+inline __m512i even_bytes(__m512i codes) {
+  return _mm512_and_si512(codes, _mm512_set1_epi16(0xFF));
+}
+inline __m512i odd_bytes(__m512i codes) { return _mm512_srli_epi16(codes, 8); }
+
 inline __m512i nibble_codes(const uint8_t* codes, int quad) {
   const __m512i pair = load_codes(codes, quad % 4);
   return _mm512_and_si512(quad < 4 ? pair : _mm512_srli_epi16(pair, 4), _mm512_set1_epi8(15));

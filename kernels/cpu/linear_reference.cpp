@@ -9,10 +9,10 @@
 namespace encore::kernels {
 namespace {
 
-int8_t to_code(float value) {
-  // The conversion instruction's result for what does not fit, narrowed with saturation.
-  if (!(std::fabs(value) < 0x1p31F)) return -128;
-  return static_cast<int8_t>(std::clamp(static_cast<int32_t>(std::nearbyint(value)), -128, 127));
+int16_t to_code(float value) {
+  // The conversion instruction's result for a NaN, narrowed with saturation.
+  if (std::isnan(value)) return -32768;
+  return static_cast<int16_t>(std::nearbyint(value));
 }
 
 void quantize_group(const float* x, ActivationGroup* out) {
@@ -22,12 +22,13 @@ void quantize_group(const float* x, ActivationGroup* out) {
   }
   const float magnitude = std::bit_cast<float>(largest);
   const bool zero = magnitude < kSmallestActivation;
-  const float inverse = zero ? 0.0F : 127.0F / magnitude;
-  out->scale = zero ? 0.0F : magnitude / 127.0F;
+  const float inverse = zero ? 0.0F : kLargestCode / magnitude;
+  out->scale = zero ? 0.0F : magnitude / kLargestCode;
   int32_t sums[2] = {0, 0};
   for (int i = 0; i < kGroup; ++i) {
-    out->codes[i] = to_code(x[i] * inverse);
-    sums[i / 16] += out->codes[i];
+    const int16_t code = to_code(x[i] * inverse);
+    out->codes[code_index(i)] = code;
+    sums[i / 16] += code;
   }
   out->scaled_sum = out->scale * static_cast<float>(sums[0] + sums[1]);
   out->negative_sum[0] = -sums[0];
@@ -53,7 +54,9 @@ void round_rows(const RowsTask& task) {
 int32_t dot_codes(const GroupColumn& weight, const ActivationGroup& x, int zero, int begin,
                   int end) {
   int32_t dot = 0;
-  for (int i = begin; i < end; ++i) dot += (weight.codes[i] - zero) * x.codes[i];
+  for (int i = begin; i < end; ++i) {
+    dot += (weight.codes[i] - zero) * x.codes[code_index(i)];
+  }
   return dot;
 }
 

@@ -2,14 +2,17 @@
 //
 // The arithmetic, which the plain C++ level states and the others follow:
 //
-// Quantised weights. Each 32 consecutive inputs of a row of x become int8 codes:
-//     scale = max|x| / 127,  code = nearest_even(x * (127 / max|x|)),  scaled_sum = scale *
-//     sum(code)
+// Quantised weights. Each 32 consecutive inputs of a row of x become int16 codes:
+//     scale = max|x| / 32767,  code = nearest_even(x * (32767 / max|x|)),
+//     scaled_sum = scale * float(sum(code))                               the sum is exact
 // (all zero if max|x| < 1e-30; an infinity or NaN makes its row's results NaN or infinite, no other
 // row's). For each output, over the groups g of the weight in order:
 //     dot = sum over the group of (weight code - zero) * code             exact, int32
-//     acc = fma(float(dot), weight scale[g] * scale, acc)
+//     acc = fma(float(dot), weight scale[g] * scale, acc)                 float: nearest even
 //     acc = fma(weight min[g], scaled_sum, acc)                           formats with a min
+// Weight codes are under 2^8 and a group is 2^5 inputs, so no partial sum passes 2^28. Codes of 8
+// bits would cost half the multiplications, but round x more coarsely than most weight formats
+// round the weights: they change what a model says.
 //
 // Float weights. F32 and F16 use x as it is; BF16 rounds x to bf16 (nearest even). The inputs are
 // cut into chunks of 1024. Within a chunk, lane l of 16 accumulates inputs k = l (mod 16) by fma in
