@@ -119,8 +119,7 @@ Result<RunnerCapture> PrefillGraphRunner::capture(std::shared_ptr<StepContext> s
 
 Status PrefillGraphRunner::capture_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
   bucket.step = context().step_of(size, max_requests_, &report.arena_bytes);
-  Status status =
-      mode_ == PrefillMode::kFull ? capture_full(bucket) : capture_breakable(bucket);
+  Status status = mode_ == PrefillMode::kFull ? capture_full(bucket) : capture_breakable(bucket);
   if (!status.ok()) {
     bucket.segments.clear();
     return status;
