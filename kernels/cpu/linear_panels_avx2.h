@@ -13,7 +13,7 @@
 namespace encore::kernels {
 namespace {
 
-inline constexpr int kTileRows = 3;
+inline constexpr int kTileRows = 4;
 
 // Half h (outputs 8h .. 8h + 7) of the things that one panel's group holds.
 struct HalfScales {
@@ -211,8 +211,11 @@ void run_columns(const ColumnTask& task) {
         case 2:
           store_tile<Format, Dot, 2>(task, begin, column);
           break;
-        default:
+        case 3:
           store_tile<Format, Dot, 3>(task, begin, column);
+          break;
+        default:
+          store_tile<Format, Dot, 4>(task, begin, column);
           break;
       }
     }
