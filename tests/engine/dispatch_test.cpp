@@ -100,7 +100,13 @@ TEST_F(DispatcherTest, ClearlyFasterEagerIsUsedCountedAndLoggedOnce) {
   EXPECT_EQ(stats.eager_samples, 2);
   EXPECT_EQ(stats.fallbacks_by_reason[static_cast<int32_t>(Reason::kSlower)], 94);
   ASSERT_EQ(log_.size(), 1U);
-  EXPECT_THAT(log_[0], HasSubstr("decode_graph says slower"));
+  EXPECT_THAT(log_[0], HasSubstr("measured faster than the decode_graph"));
+}
+
+TEST_F(DispatcherTest, StepsThatABusyMachineDelaysMoveNothing) {
+  make({});
+  for (int64_t step = 0; step < 100; ++step) run_steps(1, 3, 3, {step % 3 == 0 ? 500 : 50, 80, 46});
+  EXPECT_EQ(dispatcher_->stats().eager_fallbacks, 0);
 }
 
 TEST_F(DispatcherTest, SlightlyFasterEagerIsNotWorthAFallback) {

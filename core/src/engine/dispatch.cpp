@@ -16,6 +16,8 @@ constexpr double kHopeless = 2.0;
 constexpr int64_t kStaleSteps = 256;
 // The running mean covers about this many steps.
 constexpr int64_t kMeanSteps = 16;
+// In how many steps the least time mostly follows a lasting rise.
+constexpr double kLowSteps = 32.0;
 
 int32_t index_of(RunnerKind kind) { return static_cast<int32_t>(kind); }
 
@@ -87,14 +89,14 @@ RunnerKind Dispatcher::pick(const Candidates& candidates, SizeCosts& size) const
     const Cost& best_cost = size.costs[index_of(best)];
     const bool first = best == RunnerKind::kEager;
     if (wants_sample(cost, first ? nullptr : &best_cost, options_.graph_samples)) return kind;
-    if (first || (cost.samples > 0 && cost.mean_us < best_cost.mean_us)) best = kind;
+    if (first || (cost.samples > 0 && cost.low_us < best_cost.low_us)) best = kind;
   }
   const Cost& eager = size.costs[index_of(RunnerKind::kEager)];
   if (candidates[index_of(RunnerKind::kEager)].able() && !options_.require_graph &&
       options_.eager_samples > 0) {
     const Cost& graph = size.costs[index_of(best)];
     if (wants_sample(eager, &graph, options_.eager_samples)) return RunnerKind::kEager;
-    if (eager.samples > 0 && eager.mean_us < kEagerAdvantage * graph.mean_us) {
+    if (eager.samples > 0 && eager.low_us < kEagerAdvantage * graph.low_us) {
       best = RunnerKind::kEager;
     }
   }
@@ -106,7 +108,7 @@ RunnerKind Dispatcher::pick(const Candidates& candidates, SizeCosts& size) const
 bool Dispatcher::wants_sample(const Cost& cost, const Cost* best, int32_t samples) {
   if (cost.sent >= samples) return false;
   const bool hopeless = best != nullptr && best->samples > 0 && cost.samples > 0 &&
-                        cost.mean_us > kHopeless * best->mean_us;
+                        cost.low_us > kHopeless * best->low_us;
   return !hopeless;
 }
 
@@ -144,9 +146,15 @@ void Dispatcher::log_once(Reason reason, RunnerKind kind) {
   if (logged || !log_) return;
   logged = true;
   std::string message = "a step runs eagerly: ";
-  message.append(runner_kind_name(kind)).append(" says ").append(reason_name(reason));
+  if (reason == Reason::kSlower) {
+    message.append("measured faster than the ").append(runner_kind_name(kind));
+  } else {
+    message.append("the ").append(runner_kind_name(kind)).append(" says ");
+    message.append(reason_name(reason));
+  }
   message.append("; further ones are only counted");
-  log_(reason == Reason::kDisabled ? LogLevel::kInfo : LogLevel::kWarn, message);
+  const bool chosen = reason == Reason::kDisabled || reason == Reason::kSlower;
+  log_(chosen ? LogLevel::kInfo : LogLevel::kWarn, message);
 }
 
 void Dispatcher::submitted(const Dispatch& dispatch) {
@@ -175,6 +183,8 @@ void Dispatcher::record(const Dispatch& dispatch, int64_t step_us) {
   ++cost.samples;
   const int64_t weight = std::clamp<int64_t>(cost.samples - 1, 1, kMeanSteps);
   cost.mean_us += (us - cost.mean_us) / static_cast<double>(weight);
+  const bool settled = cost.samples > 2 && us > cost.low_us;
+  cost.low_us = settled ? cost.low_us + (us - cost.low_us) / kLowSteps : us;
   if (dispatch.kind == RunnerKind::kEager) return;
   const std::lock_guard lock(stats_mutex_);
   bucket_count(dispatch.kind, dispatch.bucket).mean_us = cost.mean_us;

@@ -78,12 +78,15 @@ class Dispatcher {
  private:
   static constexpr int32_t kNumKinds = 3;
 
-  // Running mean of step times. The first sample (cold caches) gives way to the second.
+  // What a step costs. Choices go by `low_us`, the least time lately: a machine that is busy with
+  // something else adds to single steps, never takes from them. The first sample (cold caches)
+  // gives way to the second.
   struct Cost {
     int64_t sent = 0;  // steps given to the runner, done or not, since it was last unknown
     int64_t samples = 0;
     int64_t last_step = 0;  // of its size, that it ran
-    double mean_us = 0.0;
+    double low_us = 0.0;    // the least, relaxing towards later samples
+    double mean_us = 0.0;   // running mean, for people
   };
   // What steps of one padded size cost on each kind of runner.
   struct SizeCosts {
