@@ -16,8 +16,8 @@ constexpr double kHopeless = 2.0;
 constexpr int64_t kStaleSteps = 256;
 // The running mean covers about this many steps.
 constexpr int64_t kMeanSteps = 16;
-// In how many steps the least time mostly follows a lasting rise.
-constexpr double kLowSteps = 32.0;
+// How far one step may raise the least time: a lasting rise is followed, a single one is not.
+constexpr double kLowRise = 1.0 / 64.0;
 
 int32_t index_of(RunnerKind kind) { return static_cast<int32_t>(kind); }
 
@@ -183,8 +183,7 @@ void Dispatcher::record(const Dispatch& dispatch, int64_t step_us) {
   ++cost.samples;
   const int64_t weight = std::clamp<int64_t>(cost.samples - 1, 1, kMeanSteps);
   cost.mean_us += (us - cost.mean_us) / static_cast<double>(weight);
-  const bool settled = cost.samples > 2 && us > cost.low_us;
-  cost.low_us = settled ? cost.low_us + (us - cost.low_us) / kLowSteps : us;
+  cost.low_us = cost.samples > 2 ? std::min(us, cost.low_us * (1.0 + kLowRise)) : us;
   if (dispatch.kind == RunnerKind::kEager) return;
   const std::lock_guard lock(stats_mutex_);
   bucket_count(dispatch.kind, dispatch.bucket).mean_us = cost.mean_us;
