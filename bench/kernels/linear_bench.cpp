@@ -111,7 +111,7 @@ uint64_t read_bytes(const std::byte* data, int64_t bytes) {
 
 struct Peaks {
   double bytes_per_second;
-  double int8_ops;
+  double int16_ops;
   double bf16_ops;
 };
 
@@ -126,8 +126,8 @@ Peaks measure_peaks(Team& team, const Options& options) {
   Peaks peaks{static_cast<double>(kBytes) / read, 0.0, 0.0};
   if (options.level < IsaLevel::kAvx512) return peaks;
   constexpr int64_t kSteps = 200000;
-  const double int8 = fastest(team, 0.2, [&](const Worker&) { sink += int8_loop(kSteps); });
-  peaks.int8_ops = static_cast<double>(int8_loop_ops(kSteps)) * options.threads / int8;
+  const double int16 = fastest(team, 0.2, [&](const Worker&) { sink += int16_loop(kSteps); });
+  peaks.int16_ops = static_cast<double>(int16_loop_ops(kSteps)) * options.threads / int16;
   if (!cpu_features().avx512_bf16) return peaks;
   const double bf16 = fastest(team, 0.2, [&](const Worker&) { sink += bf16_loop(kSteps); });
   peaks.bf16_ops = static_cast<double>(bf16_loop_ops(kSteps)) * options.threads / bf16;
@@ -212,7 +212,7 @@ void bench_product(Team& team, const Options& options, const Peaks& peaks, const
   }
   best /= repeat;
   const double bandwidth = static_cast<double>(copies.bytes()) / best;
-  const double peak = is_quantised(format.type)          ? peaks.int8_ops
+  const double peak = is_quantised(format.type)          ? peaks.int16_ops
                       : format.type == WeightType::kBF16 ? peaks.bf16_ops
                                                          : 0.0;
   std::printf("%-20s %5d %10.1f %8.1f %6.0f%% %9.0f", name.c_str(), rows, best * 1e6,
@@ -240,9 +240,9 @@ int run(int argc, char** argv) {
   }
   Team team(options.threads);
   const Peaks peaks = measure_peaks(team, options);
-  std::printf("level %s, %d threads, read %.1f GB/s, int8 VNNI %.0f GOP/s, bf16 %.0f GOP/s\n",
+  std::printf("level %s, %d threads, read %.1f GB/s, int16 VNNI %.0f GOP/s, bf16 %.0f GOP/s\n",
               isa_level_name(options.level), options.threads, peaks.bytes_per_second / 1e9,
-              peaks.int8_ops / 1e9, peaks.bf16_ops / 1e9);
+              peaks.int16_ops / 1e9, peaks.bf16_ops / 1e9);
   std::printf("%-20s %5s %10s %8s %7s %9s %7s\n", "format shape", "rows", "us", "GB/s", "of read",
               "GOP/s", "of peak");
   for (const Format& format : kFormats) {

@@ -7,9 +7,9 @@ namespace encore::kernels {
 
 // `steps` rounds of independent dot-product instructions, and the operations that they are (two a
 // multiply-add). REQUIRES: AVX-512 VNNI; AVX512_BF16.
-uint64_t int8_loop(int64_t steps);
+uint64_t int16_loop(int64_t steps);
 uint64_t bf16_loop(int64_t steps);
-int64_t int8_loop_ops(int64_t steps);
+int64_t int16_loop_ops(int64_t steps);
 int64_t bf16_loop_ops(int64_t steps);
 
 }  // namespace encore::kernels

@@ -51,6 +51,20 @@ bool equals_reference(const Case& c) {
          (c.level == IsaLevel::kAvx512 && !cpu_features().avx512_bf16);
 }
 
+// Sets every byte of a weight to `fill` but those of its f16 scales.
+void fill_codes(WeightType type, uint8_t fill, TestWeight* weight) {
+  const auto bytes = static_cast<size_t>(block_bytes(type));
+  const std::vector<int> scales = scale_offsets(type);
+  for (size_t i = 0; i < weight->file.size(); ++i) {
+    const auto offset = static_cast<int>(i % bytes);
+    const bool scale = std::any_of(scales.begin(), scales.end(),
+                                   [&](int at) { return offset == at || offset == at + 1; });
+    if (!scale) weight->file[i] = fill;
+  }
+  pack_weight(type, weight->file.data(), weight->packed.n, weight->packed.k, 0, weight->packed.n,
+              weight->bytes.data());
+}
+
 class LinearTest : public testing::TestWithParam<Case> {};
 
 // The largest error that rounding x may cause (see linear.h), plus f32 accumulation.
@@ -65,7 +79,7 @@ double error_bound(WeightType type, const float* w, const float* x, int64_t k) {
     for (int64_t i = group; i < end; ++i) {
       const double weight = std::fabs(static_cast<double>(w[i]));
       const double input = std::fabs(static_cast<double>(x[i]));
-      if (is_quantised(type)) bound += weight * largest / 254.0;
+      if (is_quantised(type)) bound += weight * largest / 65534.0;
       if (type == WeightType::kBF16) bound += weight * input / 256.0;
       bound += weight * input * 4e-6;
     }
@@ -97,7 +111,7 @@ TEST_P(LinearTest, IsCloseToFloat64) {
       squares += exact * exact;
     }
   }
-  EXPECT_LT(std::sqrt(error_squares / squares), is_quantised(type) ? 0.01 : 0.003);
+  EXPECT_LT(std::sqrt(error_squares / squares), is_quantised(type) ? 3e-5 : 0.003);
 }
 
 // Odd sizes: columns that fill no panel, inputs that fill no vector (float formats).
@@ -255,6 +269,51 @@ TEST(LinearAvx2Test, PairwiseProductsEqualTheReference) {
 INSTANTIATE_TEST_SUITE_P(Levels, LinearTest, testing::ValuesIn(all_cases()), case_name);
 
 class LinearFusedTest : public testing::TestWithParam<IsaLevel> {};
+
+// The largest dot products that a group can have, of either sign, fit: x of one magnitude becomes
+// the largest codes without error, so only float rounding is left.
+TEST_P(LinearFusedTest, LargestCodesDoNotOverflow) {
+  constexpr int64_t kN = 16;
+  constexpr int64_t kK = 512;
+  const int fills[] = {0x00, 0x7F, 0x80, 0xFF};
+  for (const WeightType type : kAllTypes) {
+    if (!is_quantised(type)) continue;
+    for (int i = 0; i < 8; ++i) {
+      TestWeight weight(type, kN, kK, 16);
+      fill_codes(type, static_cast<uint8_t>(fills[i / 2]), &weight);
+      const float value = i % 2 == 0 ? 3.0F : -3.0F;
+      const std::vector<float> x(kK, value);
+      const std::vector<float> w = weight.dequantized();
+      const std::vector<float> y = product(weight.packed, x, 1, GetParam());
+      for (int64_t column = 0; column < kN; ++column) {
+        double exact = 0.0;
+        double magnitude = 0.0;
+        for (int64_t k = 0; k < kK; ++k) {
+          exact += static_cast<double>(w[column * kK + k]) * static_cast<double>(value);
+          magnitude += std::fabs(static_cast<double>(w[column * kK + k] * value));
+        }
+        EXPECT_NEAR(y[column], exact, 2e-6 * magnitude) << type_name(type) << " fill " << i / 2;
+      }
+    }
+  }
+}
+
+// An identity matrix shows the codes themselves where the largest input makes the scale 1.
+TEST_P(LinearFusedTest, ActivationsAreRoundedTo16BitsNearestEven) {
+  std::vector<uint8_t> file(32 * 34, 0);  // 32 outputs of 32 inputs, Q8_0
+  for (size_t i = 0; i < 32; ++i) {
+    file[i * 34 + 1] = 0x3C;  // d = 1 in f16
+    file[i * 34 + 2 + i] = 1;
+  }
+  AlignedBytes bytes(packed_bytes(WeightType::kQ8_0, 32, 32));
+  pack_weight(WeightType::kQ8_0, file.data(), 32, 32, 0, 32, bytes.data());
+  std::vector<float> x = {32767.0F, 0.5F,    1.5F,      2.5F,      -0.5F,      -1.5F,
+                          -2.5F,    0.4999F, 16000.51F, -16000.5F, -32766.51F, 255.75F};
+  std::vector<float> expected = {32767, 0, 2, 2, 0, -2, -2, 0, 16001, -16000, -32767, 256};
+  x.resize(32, -32767.0F);
+  expected.resize(32, -32767.0F);
+  EXPECT_EQ(product({WeightType::kQ8_0, bytes.data(), 32, 32}, x, 1, GetParam()), expected);
+}
 
 // As a model's q, k and v may be: three types at once.
 TEST_P(LinearFusedTest, PartsEqualSeparateProducts) {
