@@ -15,6 +15,10 @@ if(ENCORE_SANITIZE)
   add_link_options(-fsanitize=${ENCORE_SANITIZE})
 endif()
 
+if(ENCORE_BUILD_FUZZERS)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # encore_library(NAME SOURCES ... PUBLIC targets... PRIVATE targets... INCLUDE dir)
 # A static, position-independent library with the project's settings.
 function(encore_library name)
@@ -24,6 +28,19 @@ function(encore_library name)
     target_include_directories(${name} PUBLIC ${ARG_INCLUDE})
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE} encore_settings)
+endfunction()
+
+# encore_fuzzer(NAME SOURCES ... LIBRARIES targets...)
+# A libFuzzer binary, with ENCORE_BUILD_FUZZERS (the fuzz preset). Seeds are in corpus/<NAME> beside
+# its CMakeLists.txt.
+function(encore_fuzzer name)
+  if(NOT ENCORE_BUILD_FUZZERS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} encore_settings)
 endfunction()
 
 # encore_test(NAME SOURCES ... LIBRARIES targets... [ARGUMENTS ...] [TIMEOUT s])
