@@ -120,6 +120,24 @@ TEST_P(RunnerEquivalence, DecodeGraphEqualsPrefillGraph) {
                    run_shapes(model(), runners, *runners.graphs.prefill.runner, shapes));
 }
 
+TEST_P(RunnerEquivalence, HoldsForEveryCacheTypeAndPageSize) {
+  const std::vector<Shape> prefill = {{0, 40}, {50, 5}};
+  const std::vector<Shape> decode = {{63, 1}, {64, 1}, {5, 1}};
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int32_t page_size : {16, 32, 64}) {
+      SCOPED_TRACE(std::string(dtype_name(dtype)) + ", pages of " + std::to_string(page_size));
+      RunnersOptions options = small_options();
+      options.kv_dtype = dtype;
+      options.page_size = page_size;
+      const Runners runners = make_runners(model(), options);
+      expect_same_step(run_shapes(model(), runners, *runners.graphs.prefill.runner, prefill),
+                       run_shapes(model(), runners, *runners.graphs.eager.runner, prefill));
+      expect_same_step(run_shapes(model(), runners, *runners.graphs.decode.runner, decode),
+                       run_shapes(model(), runners, *runners.graphs.eager.runner, decode));
+    }
+  }
+}
+
 TEST_P(RunnerEquivalence, CaptureOrderDoesNotMatter) {
   const std::vector<Shape> prefill = {{0, 30}, {20, 3}};
   const std::vector<Shape> decode = {{30, 1}, {5, 1}};
