@@ -13,9 +13,12 @@
 namespace encore::cpu {
 namespace {
 
-constexpr int64_t kReadBytes = int64_t{256} << 20;  // well past any cache of a share of a machine
 constexpr int32_t kRuns = 5;
 constexpr int64_t kLine = 64;
+constexpr int64_t kStreams = 4;
+// 256 MiB, well past any cache of a share of a machine. The number of lines of a stream is a prime:
+// streams a power of two apart would meet in the same cache sets.
+constexpr int64_t kReadBytes = kStreams * kLine * 1048583;
 
 struct ReadArgs {
   const std::byte* data;
@@ -26,12 +29,12 @@ struct ReadArgs {
 // Four streams a thread, each prefetched ahead: what the memory system likes best.
 void read_memory(const ReadArgs& args, const kernels::Worker& worker) {
   const kernels::Share share =
-      kernels::share_of(args.bytes / (4 * kLine), worker.index, worker.count);
+      kernels::share_of(args.bytes / (kStreams * kLine), worker.index, worker.count);
   const int64_t stream_bytes = (share.end - share.begin) * kLine;
-  const std::byte* base = args.data + share.begin * 4 * kLine;
+  const std::byte* base = args.data + share.begin * kStreams * kLine;
   uint64_t sum = 0;
   for (int64_t offset = 0; offset < stream_bytes; offset += kLine) {
-    for (int64_t stream = 0; stream < 4; ++stream) {
+    for (int64_t stream = 0; stream < kStreams; ++stream) {
       const std::byte* line = base + stream * stream_bytes + offset;
       __builtin_prefetch(line + 1024);
       std::array<uint64_t, 8> words;
