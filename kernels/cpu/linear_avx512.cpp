@@ -7,19 +7,25 @@
 namespace encore::kernels {
 namespace {
 
+// Groups of inputs whose panels stay in the first cache while kSumRows rows pass.
+constexpr int64_t kChunkGroups = 24;
+constexpr int64_t kSumRows = 96;
+
 // Partial sums of one tile of R rows by P panels.
 template <int R, int P>
 struct Tile {
   __m512 sum[R][P];
 };
 
-// Where a tile reads: P panels and R rows.
+// Where a tile reads: P panels that follow each other, rows, and the groups of their inputs.
 template <int P>
 struct TileInput {
   const uint8_t* panel[P];
   const std::byte* x;  // the first row
   int64_t x_stride;
   int64_t k;
+  int64_t group_begin;
+  int64_t group_end;
   int64_t prefetch;  // bytes ahead of use to fetch weights, 0 for none
 };
 
@@ -89,26 +95,31 @@ template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
   }
 }
 
+template <typename Format, int P>
+inline void prefetch_group(const TileInput<P>& in, int panel, int64_t g) {
+  if (in.prefetch == 0) return;
+  const uint8_t* ahead = in.panel[panel] + in.prefetch + g * Format::kGroupBytes;
+  for (int line = 0; line < Format::kGroupBytes; line += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(ahead + line), _MM_HINT_T0);
+  }
+}
+
+// Adds the products of R rows to `sums` [R][P * 16].
 template <typename Format, int R, int P>
-inline void run_tile(const TileInput<P>& in, Tile<R, P>& tile) {
+void add_tile(const TileInput<P>& in, float* sums) {
+  Tile<R, P> tile;
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) tile.sum[r][p] = _mm512_setzero_ps();
+    for (int p = 0; p < P; ++p) tile.sum[r][p] = _mm512_loadu_ps(sums + (r * P + p) * 16);
   }
-  const int64_t groups = in.k / kGroup;
-  const int64_t code_bytes = groups * Format::kCodeBytes;
-  for (int64_t g = 0; g < groups; ++g) {
+  const int64_t code_bytes = in.k / kGroup * Format::kCodeBytes;
+  for (int64_t g = in.group_begin; g < in.group_end; ++g) {
     PanelScales scales[P];
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) {
       scales[p] = Format::scales(in.panel[p] + code_bytes, g);
-      if (in.prefetch > 0) {
-        const uint8_t* ahead = in.panel[p] + in.prefetch + g * Format::kGroupBytes;
-        for (int line = 0; line < Format::kGroupBytes; line += 64) {
-          _mm_prefetch(reinterpret_cast<const char*>(ahead + line), _MM_HINT_T0);
-        }
-      }
+      prefetch_group<Format>(in, p, g);
     }
     if constexpr (Format::kHalves) {
       accumulate<Format, R, P, 0, 4, false>(in, g, scales, tile);
@@ -117,65 +128,71 @@ inline void run_tile(const TileInput<P>& in, Tile<R, P>& tile) {
       accumulate<Format, R, P, 0, 8, Format::kMin>(in, g, scales, tile);
     }
   }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) _mm512_storeu_ps(sums + (r * P + p) * 16, tile.sum[r][p]);
+  }
 }
 
-// Computes and stores rows [row, row + R) of P panels, the p-th beginning at columns[p].
+// A tile of `rows` rows, 1 .. R.
 template <typename Format, int R, int P>
-void store_tile(const ColumnTask& task, int64_t row, const int64_t (&columns)[P],
-                int64_t prefetch) {
-  TileInput<P> in;
+void add_rows(const TileInput<P>& in, int64_t rows, float* sums) {
+  if constexpr (R > 1) {
+    if (rows < R) return add_rows<Format, R - 1, P>(in, rows, sums);
+  }
+  add_tile<Format, R, P>(in, sums);
+}
+
+// The panels from `column` on and the rows from `row` on; all groups.
+template <int P>
+TileInput<P> tile_input(const ColumnTask& task, int64_t column, int64_t row, bool prefetch) {
   const int64_t bytes = panel_bytes(task.type, task.k);
+  TileInput<P> in;
   for (int p = 0; p < P; ++p) {
     in.panel[p] =
-        reinterpret_cast<const uint8_t*>(task.weights) + columns[p] / kPanelColumns * bytes;
+        reinterpret_cast<const uint8_t*>(task.weights) + (column / kPanelColumns + p) * bytes;
   }
   in.x = task.activations + row * task.activation_stride;
   in.x_stride = task.activation_stride;
   in.k = task.k;
-  in.prefetch = prefetch;
-  Tile<R, P> tile;
-  run_tile<Format, R, P>(in, tile);
-  for (int r = 0; r < R; ++r) {
-    for (int p = 0; p < P; ++p) {
-      alignas(64) float sums[kPanelColumns];
-      _mm512_store_ps(sums, tile.sum[r][p]);
-      const int64_t count = smaller(kPanelColumns, task.n - columns[p]);
-      finish_row(task, row + r, columns[p], count, sums);
+  in.group_begin = 0;
+  in.group_end = task.k / kGroup;
+  in.prefetch = prefetch ? P * bytes : 0;
+  return in;
+}
+
+// `rows` rows from `row_begin` on of P panels, in tiles of up to 6 rows, as equal as can be, for
+// one chunk of inputs after another: a chunk of the panels stays in the first cache meanwhile.
+template <typename Format, int P>
+void run_rows(const ColumnTask& task, int64_t column, int64_t row_begin, int64_t rows) {
+  constexpr int kMaxRows = 6;
+  constexpr int64_t kWidth = P * kPanelColumns;
+  alignas(64) float sums[kSumRows * kWidth];
+  __builtin_memset(sums, 0, static_cast<size_t>(rows * kWidth) * sizeof(float));
+  const int64_t groups = task.k / kGroup;
+  const int64_t tiles = (rows + kMaxRows - 1) / kMaxRows;
+  for (int64_t g = 0; g < groups; g += kChunkGroups) {
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t row = rows * t / tiles;
+      // The first tile brings its panels from memory; it also sends for the next ones.
+      const bool first = t == 0 && row_begin == task.row_begin;
+      TileInput<P> in = tile_input<P>(task, column, row_begin + row, first);
+      in.group_begin = g;
+      in.group_end = smaller(groups, g + kChunkGroups);
+      add_rows<Format, kMaxRows>(in, rows * (t + 1) / tiles - row, sums + row * kWidth);
     }
+  }
+  const int64_t count = smaller(kWidth, task.n - column);
+  for (int64_t r = 0; r < rows; ++r) {
+    finish_row(task, row_begin + r, column, count, sums + r * kWidth);
   }
 }
 
-// All rows of P panels, in tiles of up to 6 rows, as equal as can be.
 template <typename Format, int P>
-void run_rows(const ColumnTask& task, const int64_t (&columns)[P]) {
-  constexpr int kMaxRows = 6;
-  const int64_t rows = task.row_end - task.row_begin;
-  const int64_t tiles = (rows + kMaxRows - 1) / kMaxRows;
-  for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t begin = task.row_begin + rows * t / tiles;
-    const int64_t end = task.row_begin + rows * (t + 1) / tiles;
-    // The first tile brings its panels from memory; it also sends for the next ones.
-    const int64_t prefetch = t == 0 ? P * panel_bytes(task.type, task.k) : 0;
-    switch (end - begin) {
-      case 1:
-        store_tile<Format, 1, P>(task, begin, columns, prefetch);
-        break;
-      case 2:
-        store_tile<Format, 2, P>(task, begin, columns, prefetch);
-        break;
-      case 3:
-        store_tile<Format, 3, P>(task, begin, columns, prefetch);
-        break;
-      case 4:
-        store_tile<Format, 4, P>(task, begin, columns, prefetch);
-        break;
-      case 5:
-        store_tile<Format, 5, P>(task, begin, columns, prefetch);
-        break;
-      default:
-        store_tile<Format, 6, P>(task, begin, columns, prefetch);
-        break;
-    }
+void run_panels(const ColumnTask& task, int64_t column) {
+  for (int64_t row = task.row_begin; row < task.row_end; row += kSumRows) {
+    run_rows<Format, P>(task, column, row, smaller(kSumRows, task.row_end - row));
   }
 }
 
@@ -183,14 +200,16 @@ void run_rows(const ColumnTask& task, const int64_t (&columns)[P]) {
 // are sent for. Returns the panels done.
 template <typename Format, int R>
 int64_t run_streams(const ColumnTask& task, int64_t panels) {
-  const int64_t prefetch = 4 * panel_bytes(task.type, task.k);
+  constexpr int64_t kWidth = 4 * kPanelColumns;
   int64_t done = 0;
   for (; done + 4 <= panels; done += 4) {
     const int64_t column = task.col_begin + done * kPanelColumns;
-    store_tile<Format, R, 4>(
-        task, task.row_begin,
-        {column, column + kPanelColumns, column + 2 * kPanelColumns, column + 3 * kPanelColumns},
-        prefetch);
+    alignas(64) float sums[R * kWidth] = {};
+    add_tile<Format, R>(tile_input<4>(task, column, task.row_begin, true), sums);
+    const int64_t count = smaller(kWidth, task.n - column);
+    for (int r = 0; r < R; ++r) {
+      finish_row(task, task.row_begin + r, column, count, sums + r * kWidth);
+    }
   }
   return done;
 }
@@ -203,10 +222,9 @@ void run_columns(const ColumnTask& task) {
   if (rows == 1) done = run_streams<Format, 1>(task, panels);
   if (rows == 2) done = run_streams<Format, 2>(task, panels);
   for (; done + 2 <= panels; done += 2) {
-    const int64_t column = task.col_begin + done * kPanelColumns;
-    run_rows<Format, 2>(task, {column, column + kPanelColumns});
+    run_panels<Format, 2>(task, task.col_begin + done * kPanelColumns);
   }
-  if (done < panels) run_rows<Format, 1>(task, {task.col_begin + done * kPanelColumns});
+  if (done < panels) run_panels<Format, 1>(task, task.col_begin + done * kPanelColumns);
 }
 
 // Largest of the 16 lanes of each of four vectors, as one vector.
