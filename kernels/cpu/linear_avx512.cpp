@@ -40,6 +40,38 @@ inline __m512i broadcast_pair(const ActivationGroup& group, int quad, int pair) 
   return _mm512_set1_epi32(value);
 }
 
+// Minus the format's zero times the codes of x: a dot product of unsigned codes starts from it.
+template <typename Format, int kFirst, int kCount>
+inline __m512i zero_correction(const ActivationGroup& x) {
+  if constexpr (Format::kZeroShift == 0) return _mm512_setzero_si512();
+  const int32_t negative =
+      kCount == 8 ? x.negative_sum[0] + x.negative_sum[1] : x.negative_sum[kFirst / 4];
+  return _mm512_set1_epi32(negative * (1 << Format::kZeroShift));
+}
+
+// Adds the products of one quad of a group to `dot`.
+template <typename Format, int R, int P>
+[[gnu::always_inline]] inline void multiply_quad(const TileInput<P>& in, int64_t g, int quad,
+                                                 __m512i (&dot)[R][P]) {
+  __m512i codes[P];
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) {
+    codes[p] = Format::codes(in.panel[p] + g * Format::kCodeBytes, quad);
+  }
+#pragma GCC unroll 2
+  for (int pair = 0; pair < 2; ++pair) {
+    __m512i w[P];
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) w[p] = pair == 0 ? even_bytes(codes[p]) : odd_bytes(codes[p]);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const __m512i x = broadcast_pair(row_groups(in.x, in.x_stride, r)[g], quad, pair);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) dot[r][p] = _mm512_dpwssd_epi32(dot[r][p], w[p], x);
+    }
+  }
+}
+
 // Adds the integer dot products of quads [kFirst, kFirst + kCount) of a group, then scales them.
 template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
 [[gnu::always_inline]] inline void accumulate(const TileInput<P>& in, int64_t g,
@@ -47,13 +79,7 @@ template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
   __m512i dot[R][P];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
-    const ActivationGroup& x = row_groups(in.x, in.x_stride, r)[g];
-    __m512i start = _mm512_setzero_si512();
-    if constexpr (Format::kZeroShift > 0) {
-      const int32_t negative =
-          kCount == 8 ? x.negative_sum[0] + x.negative_sum[1] : x.negative_sum[kFirst / 4];
-      start = _mm512_set1_epi32(negative * (1 << Format::kZeroShift));
-    }
+    const auto start = zero_correction<Format, kFirst, kCount>(row_groups(in.x, in.x_stride, r)[g]);
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) dot[r][p] = start;
   }
@@ -61,23 +87,7 @@ template <typename Format, int R, int P, int kFirst, int kCount, bool kMin>
   for (int i = 0; i < kCount; ++i) {
     // Quads that share bytes follow each other, so that the bytes are loaded once.
     const int quad = kCount == 8 ? (i % 2) * 4 + i / 2 : kFirst + i;
-    __m512i w[P];
-#pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) {
-      w[p] = Format::codes(in.panel[p] + g * Format::kCodeBytes, quad);
-    }
-#pragma GCC unroll 2
-    for (int pair = 0; pair < 2; ++pair) {
-      __m512i words[P];
-#pragma GCC unroll 8
-      for (int p = 0; p < P; ++p) words[p] = pair == 0 ? even_bytes(w[p]) : odd_bytes(w[p]);
-#pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) {
-        const __m512i x = broadcast_pair(row_groups(in.x, in.x_stride, r)[g], quad, pair);
-#pragma GCC unroll 8
-        for (int p = 0; p < P; ++p) dot[r][p] = _mm512_dpwssd_epi32(dot[r][p], words[p], x);
-      }
-    }
+    multiply_quad<Format>(in, g, quad, dot);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {

@@ -121,6 +121,35 @@ inline __m256i broadcast_pair(const ActivationGroup& group, int quad, int pair) 
   return _mm256_set1_epi32(value);
 }
 
+// Minus the format's zero times the codes of x: a dot product of unsigned codes starts from it.
+template <typename Format, int kFirst, int kCount>
+inline __m256i zero_correction(const ActivationGroup& x) {
+  if constexpr (Format::kZeroShift == 0) return _mm256_setzero_si256();
+  const int32_t negative =
+      kCount == 8 ? x.negative_sum[0] + x.negative_sum[1] : x.negative_sum[kFirst / 4];
+  return _mm256_set1_epi32(negative * (1 << Format::kZeroShift));
+}
+
+// Adds the products of one quad of a group to `dot`.
+template <typename Format, typename Dot, int R>
+[[gnu::always_inline]] inline void multiply_quad(const PanelTileInput& in, int64_t g, int quad,
+                                                 __m256i (&dot)[R][2]) {
+  const uint8_t* codes = in.codes + g * Format::kLayout.code_bytes;
+  const __m256i w0 = Format::codes(codes, quad, 0);
+  const __m256i w1 = Format::codes(codes, quad, 1);
+#pragma GCC unroll 2
+  for (int pair = 0; pair < 2; ++pair) {
+    const __m256i words0 = pair == 0 ? even_bytes(w0) : odd_bytes(w0);
+    const __m256i words1 = pair == 0 ? even_bytes(w1) : odd_bytes(w1);
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r) {
+      const __m256i x = broadcast_pair(in.group(r, g), quad, pair);
+      dot[r][0] = Dot::add(dot[r][0], words0, x);
+      dot[r][1] = Dot::add(dot[r][1], words1, x);
+    }
+  }
+}
+
 // Quads [kFirst, kFirst + kCount) of a group, R rows by both halves of a panel.
 template <typename Format, typename Dot, int R, int kFirst, int kCount>
 [[gnu::always_inline]] inline void accumulate(const PanelTileInput& in, int64_t g,
@@ -128,27 +157,11 @@ template <typename Format, typename Dot, int R, int kFirst, int kCount>
   __m256i dot[R][2];
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
-    const ActivationGroup& x = in.group(r, g);
-    const int32_t negative =
-        kCount == 8 ? x.negative_sum[0] + x.negative_sum[1] : x.negative_sum[kFirst / 4];
-    const int32_t start = Format::kZeroShift > 0 ? negative * (1 << Format::kZeroShift) : 0;
-    dot[r][0] = dot[r][1] = _mm256_set1_epi32(start);
+    dot[r][0] = dot[r][1] = zero_correction<Format, kFirst, kCount>(in.group(r, g));
   }
 #pragma GCC unroll 8
   for (int quad = kFirst; quad < kFirst + kCount; ++quad) {
-    const uint8_t* codes = in.codes + g * Format::kLayout.code_bytes;
-    const __m256i w[2] = {Format::codes(codes, quad, 0), Format::codes(codes, quad, 1)};
-#pragma GCC unroll 2
-    for (int pair = 0; pair < 2; ++pair) {
-      const __m256i words0 = pair == 0 ? even_bytes(w[0]) : odd_bytes(w[0]);
-      const __m256i words1 = pair == 0 ? even_bytes(w[1]) : odd_bytes(w[1]);
-#pragma GCC unroll 4
-      for (int r = 0; r < R; ++r) {
-        const __m256i x = broadcast_pair(in.group(r, g), quad, pair);
-        dot[r][0] = Dot::add(dot[r][0], words0, x);
-        dot[r][1] = Dot::add(dot[r][1], words1, x);
-      }
-    }
+    multiply_quad<Format, Dot>(in, g, quad, dot);
   }
 #pragma GCC unroll 4
   for (int r = 0; r < R; ++r) {
