@@ -142,10 +142,11 @@ configure() {
   quietly "configure-$name" cmake --preset "$preset" -S "$root" -B "$root/build/$name" "$@"
 }
 
-# build FOLDER: with a moving count on a terminal, quietly elsewhere. A script may set `launcher`,
-# a command to run the build under.
+# build FOLDER [TARGET...]: with a moving count on a terminal, quietly elsewhere. A script may set
+# `launcher`, a command to run the build under.
 build() {
   local command=("${launcher[@]}" cmake --build "$1" -j "$jobs")
+  [ "$#" -eq 1 ] || command+=(--target "${@:2}")
   if [ -t 1 ]; then
     "${command[@]}"
   else
