@@ -1,5 +1,5 @@
-// The AMX level. Quantised weights stay with AVX-512 VNNI: scaling every 32 inputs costs more
-// around an int8 tile than the tile saves (measured 320 against 365 GOP/s a thread). BF16 weights
+// The AMX level. Quantised weights stay with AVX-512 VNNI: tiles multiply int8 only, activations
+// are int16, and scaling every 32 inputs alone costs about what an int8 tile saves. BF16 weights
 // use AMX-BF16, for any number of rows: the instruction's own order of additions (inputs 2i and 2i
 // + 1 in order of i, within a chunk) is unlike AVX512_BF16's lanes, and a row must not depend on
 // how many others there are.

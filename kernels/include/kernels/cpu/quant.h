@@ -2,8 +2,8 @@
 //
 // Float weights are used as the file holds them, row by row. Quantised weights stay quantised but
 // are interleaved once, at load, into panels of 16 output features, so that one 64-byte vector
-// holds four consecutive inputs of 16 outputs: the operand of an int8 dot-product instruction
-// (AVX-512 VNNI), or two of half the width (AVX2). One layout serves all levels.
+// holds four consecutive inputs of 16 outputs: its even and its odd bytes, widened, are operands of
+// an instruction that multiplies pairs of int16. One layout serves all levels.
 //
 // Every quantised format is, in groups of 16 or 32 consecutive inputs of one output,
 //     w = scale * (code - zero) + min,      code an unsigned integer of 4, 5, 6 or 8 bits:
