@@ -53,6 +53,11 @@ function(encore_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main
                                         encore_settings)
+  set(properties TIMEOUT ${ARG_TIMEOUT})
+  if(ENCORE_SANITIZE MATCHES address)
+    list(APPEND properties ENVIRONMENT
+         "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/leak_suppressions.txt:print_suppressions=0")
+  endif()
   gtest_discover_tests(${name} EXTRA_ARGS ${ARG_ARGUMENTS} DISCOVERY_TIMEOUT 120
-                       PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+                       PROPERTIES ${properties})
 endfunction()
