@@ -248,5 +248,35 @@ TEST(TokenizerJsonTest, ExpensivePatternIsAnErrorNotAHang) {
   EXPECT_EQ(ids.status().code(), StatusCode::kInvalidArgument);
 }
 
+// Found by the fuzzer: a JSON library converts such numbers without a check.
+TEST(TokenizerJsonTest, NumbersThatAreNoIntegersAreRefused) {
+  const Json bad_numbers = {1e300, -1e300, 1.5, 9223372036854775808U, "1"};
+  for (const Json& bad : bad_numbers) {
+    SCOPED_TRACE(bad.dump());
+    Json added = character_file();
+    added["added_tokens"] = {{{"id", bad}, {"content", "<x>"}, {"special", true}}};
+    EXPECT_EQ(Tokenizer::from_json(added.dump(), "").status().code(), StatusCode::kDataLoss);
+
+    Json processed = character_file();
+    processed["post_processor"] = {{"type", "TemplateProcessing"},
+                                   {"single", Json::array({{{"SpecialToken", {{"id", "<x>"}}}},
+                                                           {{"Sequence", {{"id", "A"}}}}})},
+                                   {"special_tokens", {{"<x>", {{"ids", Json::array({bad})}}}}}};
+    EXPECT_EQ(Tokenizer::from_json(processed.dump(), "").status().code(), StatusCode::kDataLoss);
+
+    for (const char* member : {"start", "stop"}) {
+      Json strip = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
+      strip[member] = bad;
+      Json decoded = character_file();
+      decoded["decoder"]["decoders"].push_back(strip);
+      EXPECT_EQ(Tokenizer::from_json(decoded.dump(), "").status().code(), StatusCode::kDataLoss);
+    }
+  }
+  Json negative = character_file();
+  negative["decoder"]["decoders"].push_back(
+      {{"type", "Strip"}, {"content", " "}, {"start", -1}, {"stop", 0}});
+  EXPECT_EQ(Tokenizer::from_json(negative.dump(), "").status().code(), StatusCode::kDataLoss);
+}
+
 }  // namespace
 }  // namespace encore

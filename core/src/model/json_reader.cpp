@@ -150,7 +150,11 @@ Status JsonReader::read_list(const char* key, std::vector<int64_t>* values) cons
   values->clear();
   if (!found->is_array()) return read(key, &values->emplace_back());
   for (const Json& element : *found) {
-    if (!element.is_number_integer()) return wrong_type(key, "integers", *found);
+    const bool too_large =
+        element.is_number_unsigned() && element.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+    if (!element.is_number_integer() || too_large) {
+      return wrong_type(key, "integers below 2^63", *found);
+    }
     values->push_back(element.get<int64_t>());
   }
   return {};

@@ -121,8 +121,17 @@ Status add_pre_tokenizer_steps(const Json& json, std::vector<PreTokenizerStep>& 
 
 Status add_strip(const Json& json, bool fused, TokenDecoder& decoder) {
   decoder.strip_text = json.at("content").get<std::string>();
-  decoder.strip_count = json.at("start").get<size_t>();
-  if (json.value("stop", size_t{0}) != 0) return unknown("decoder", "Strip at the end");
+  ENCORE_ASSIGN_OR_RETURN(const int64_t start,
+                          read_integer(json.at("start"), "the start of the Strip decoder"));
+  if (start < 0) {
+    return data_loss("tokenizer.json: the start of the Strip decoder is " + std::to_string(start));
+  }
+  decoder.strip_count = static_cast<size_t>(start);
+  if (json.contains("stop")) {
+    ENCORE_ASSIGN_OR_RETURN(const int64_t stop,
+                            read_integer(json.at("stop"), "the stop of the Strip decoder"));
+    if (stop != 0) return unknown("decoder", "Strip at the end");
+  }
   if (!fused) return unknown("decoder", "Strip before Fuse");
   if (decoder.strip_text.empty()) return data_loss("tokenizer.json: Strip has no content");
   return {};
@@ -131,7 +140,8 @@ Status add_strip(const Json& json, bool fused, TokenDecoder& decoder) {
 // Appends the ids of one TemplateProcessing token.
 Status add_special(const Json& processor, const std::string& name, std::vector<int32_t>& ids) {
   for (const Json& id : processor.at("special_tokens").at(name).at("ids")) {
-    const auto value = id.get<int64_t>();
+    ENCORE_ASSIGN_OR_RETURN(const int64_t value,
+                            read_integer(id, "an id of post_processor token " + name));
     if (value < 0 || value >= Vocabulary::kMaxTokens) {
       return data_loss("tokenizer.json: post_processor token " + name + " has id " +
                        std::to_string(value));
@@ -158,6 +168,15 @@ Status add_template(const Json& processor, PostProcessorParts& parts) {
 }
 
 }  // namespace
+
+Result<int64_t> read_integer(const Json& json, const std::string& what) {
+  const bool too_large =
+      json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+  if (!json.is_number_integer() || too_large) {
+    return data_loss("tokenizer.json: " + what + " is not an integer below 2^63");
+  }
+  return json.get<int64_t>();
+}
 
 Result<Normalizer> read_normalizer(const Json& json) {
   std::vector<const Json*> components;

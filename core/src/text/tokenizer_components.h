@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "encore/status.h"
@@ -20,6 +21,10 @@ struct PreTokenizerParts {
 struct PostProcessorParts {
   std::vector<int32_t> prefix, suffix;
 };
+
+// The integer that `json` is; `what` names it in the error. Unlike get<int64_t>(), takes
+// neither 1.5 nor 1e300. Errors: kDataLoss.
+Result<int64_t> read_integer(const nlohmann::json& json, const std::string& what);
 
 // Each takes the component's JSON, which may be null, and names in its error what it does not know:
 // kUnimplemented for a type or option, kDataLoss for a member of wrong type. They may throw

@@ -78,7 +78,9 @@ Result<std::vector<AddedToken>> read_added_tokens(const Json& json, const Vocabu
   for (const Json& entry : json) {
     AddedToken token;
     token.text = entry.at("content").get<std::string>();
-    const auto id = entry.at("id").get<int64_t>();
+    ENCORE_ASSIGN_OR_RETURN(
+        const int64_t id,
+        read_integer(entry.at("id"), "the id of added token \"" + token.text + "\""));
     if (id < 0 || id >= Vocabulary::kMaxTokens) {
       return data_loss("tokenizer.json: added token \"" + token.text + "\" has id " +
                        std::to_string(id));
