@@ -48,7 +48,7 @@ bool read_exactly(void* out, size_t count) { return std::fread(out, 1, count, st
 void answer(const void* data, size_t count, size_t element_bytes) {
   const auto count32 = static_cast<int32_t>(count);
   std::fwrite(&count32, sizeof count32, 1, stdout);
-  std::fwrite(data, element_bytes, count, stdout);
+  if (count > 0) std::fwrite(data, element_bytes, count, stdout);  // data may be null without
 }
 
 void answer_error(const encore::Status& status) {
@@ -60,7 +60,7 @@ void answer_error(const encore::Status& status) {
 
 std::vector<int32_t> as_ids(const std::string& bytes) {
   std::vector<int32_t> ids(bytes.size() / sizeof(int32_t));
-  std::memcpy(ids.data(), bytes.data(), ids.size() * sizeof(int32_t));
+  if (!ids.empty()) std::memcpy(ids.data(), bytes.data(), ids.size() * sizeof(int32_t));
   return ids;
 }
 
