@@ -25,6 +25,11 @@ void* count_and_allocate(std::size_t bytes) {
 
 void* operator new(std::size_t bytes) { return count_and_allocate(bytes); }
 void* operator new[](std::size_t bytes) { return count_and_allocate(bytes); }
+// std::stable_sort asks for this one; AddressSanitizer has its own, which `free` does not match.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 void operator delete(void* pointer) noexcept { std::free(pointer); }
 void operator delete[](void* pointer) noexcept { std::free(pointer); }
 void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
