@@ -124,6 +124,7 @@ TEST_P(AccountingTest, OtherThreadsAddAndCancelDuringSteps) {
   Rig rig(options);
   std::atomic<int32_t> adding = 3;
   std::vector<std::thread> clients;
+  clients.reserve(3);
   for (int32_t client = 0; client < 3; ++client) {
     clients.emplace_back([&, client] {
       for (int32_t i = 0; i < 100; ++i) {

@@ -114,8 +114,10 @@ TEST_P(EngineTest, NonFiniteRowEndsThatRequestAlone) {
   Rig rig(options_);
   std::vector<RequestOptions> requests;
   std::vector<RequestId> ids;
+  requests.reserve(4);
   for (int32_t i = 0; i < 4; ++i) requests.push_back(request({10 + i, 1, 2}, 8));
   rig.device().nan_at.insert({11, 3 + 2});
+  ids.reserve(requests.size());
   for (const RequestOptions& options : requests) ids.push_back(rig.add(options));
   rig.run();
   EXPECT_EQ(rig.replies[ids[1]].finish, FinishReason::kError);
