@@ -11,6 +11,13 @@
 
 namespace encore::testing {
 
+// Sanitizers keep freed memory and take ten times as long: tests do fewer rounds under them.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // tests/goldens, and the folder named by ENCORE_TEST_MODELS (empty if unset).
 std::string goldens_folder();
 std::string models_folder();
