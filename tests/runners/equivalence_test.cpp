@@ -106,6 +106,7 @@ TEST_P(RunnerEquivalence, DecodeGraphEqualsEagerForEveryBatchSize) {
   for (int32_t batch = 1; batch <= 8; ++batch) {
     SCOPED_TRACE("batch " + std::to_string(batch));
     std::vector<Shape> shapes;
+    shapes.reserve(batch);
     for (int32_t i = 0; i < batch; ++i) shapes.push_back({15 + 7 * i, 1});
     const StepResult eager = run_shapes(model(), runners, *runners.graphs.eager.runner, shapes);
     const StepResult graph = run_shapes(model(), runners, *runners.graphs.decode.runner, shapes);

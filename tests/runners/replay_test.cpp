@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -82,9 +83,8 @@ TEST(Observer, SeesEveryLayerInEagerAndBreakableReplay) {
   EXPECT_GT(runners.graphs.prefill.report.buckets[0].num_segments, 1);
   StepDriver driver(model.spec(), *runners.kv);
   const auto tokens = random_tokens(7, 11, model.spec().vocab_size);
-  std::vector<int32_t> expected_layers;
-  for (int32_t layer = 0; layer < model.spec().num_layers; ++layer)
-    expected_layers.push_back(layer);
+  std::vector<int32_t> expected_layers(model.spec().num_layers);
+  std::iota(expected_layers.begin(), expected_layers.end(), 0);
 
   Sequence eager = driver.start(tokens);
   driver.run(*runners.graphs.eager.runner, {{&eager, 10}});
