@@ -18,6 +18,7 @@ RunnerCheck check_decode(const Runners& runners, const TestModel& model, int32_t
     sequences.push_back(driver.start(random_tokens(1, 10, model.spec().vocab_size)));
     sequences.back().cached = 9;
   }
+  work.reserve(sequences.size());
   for (Sequence& sequence : sequences) work.push_back({&sequence, 1});
   const OwnedBatch owned = driver.batch_of(work);
   return runners.graphs.decode.runner->check(owned.view(), StepOutput{});
@@ -97,6 +98,7 @@ TEST(BucketEdge, WhatDoesNotFitIsRefusedWithItsReason) {
   EXPECT_EQ(check(*runners.graphs.decode.runner, {{&longer, 1}}), Reason::kContextTooLong);
   std::vector<Sequence> nine(9, driver.start({1}));
   std::vector<Work> work;
+  work.reserve(nine.size());
   for (Sequence& sequence : nine) work.push_back({&sequence, 1});
   EXPECT_EQ(check(*runners.graphs.eager.runner, work), Reason::kTooManyRequests);
 }

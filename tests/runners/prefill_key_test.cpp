@@ -53,6 +53,7 @@ TEST_F(PrefillKey, ContextLimitBelowABucketServesSeveralRequests) {
   for (uint64_t i = 0; i < 4; ++i) {
     sequences.push_back(driver.start(random_tokens(20 + i, 60, model_.spec().vocab_size)));
   }
+  work.reserve(sequences.size());
   for (Sequence& sequence : sequences) work.push_back({&sequence, 60});
   const StepResult step = driver.run(*runners.graphs.prefill.runner, work);
   for (uint64_t i = 0; i < 4; ++i) {
@@ -73,6 +74,7 @@ TEST_F(PrefillKey, EachRequestOfAStepEqualsItselfAlone) {
       sequences.push_back(driver.start(
           random_tokens(static_cast<uint64_t>(length), length, model_.spec().vocab_size)));
     }
+    work.reserve(sequences.size());
     for (Sequence& sequence : sequences) {
       work.push_back({&sequence, static_cast<int32_t>(sequence.tokens.size())});
     }

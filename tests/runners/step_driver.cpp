@@ -58,7 +58,7 @@ OwnedBatch StepDriver::batch_of(const std::vector<Work>& work) {
     Sequence& sequence = *item.sequence;
     extend(sequence, item.count);
     for (int32_t i = 0; i < item.count; ++i) {
-      batch.token_ids.push_back(sequence.tokens[static_cast<size_t>(sequence.cached + i)]);
+      batch.token_ids.push_back(sequence.tokens[sequence.cached + i]);
       batch.positions.push_back(sequence.cached + i);
     }
     batch.q_start.push_back(static_cast<int32_t>(batch.token_ids.size()));

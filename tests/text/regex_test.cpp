@@ -16,6 +16,7 @@ std::vector<std::string> matches(std::string_view pattern, std::string_view text
   std::vector<ByteRange> ranges;
   EXPECT_TRUE(regex->find_all(text, ranges).ok());
   std::vector<std::string> found;
+  found.reserve(ranges.size());
   for (const ByteRange& range : ranges) found.emplace_back(text.substr(range.begin, range.size()));
   return found;
 }
