@@ -7,6 +7,7 @@
 #include <charconv>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "cpu_device.h"
 #include "device_limits.h"
@@ -101,7 +102,12 @@ Status CpuBackend::init(const OptionValues& options) {
   if (team_ != nullptr) return failed_precondition("the CPU backend is already initialised");
   ENCORE_ASSIGN_OR_RETURN(level_, choose_level(value_of(options, "isa")));
   ENCORE_ASSIGN_OR_RETURN(const auto processors, choose_processors(value_of(options, "threads")));
-  team_ = std::make_unique<ThreadTeam>(processors, value_of(options, "pin") != "false");
+  try {
+    team_ = std::make_unique<ThreadTeam>(processors, value_of(options, "pin") != "false");
+  } catch (const std::system_error& error) {
+    return out_of_memory("cannot start " + std::to_string(processors.size()) +
+                         " threads: " + error.what() + "; lower backend.options.threads");
+  }
   return {};
 }
 

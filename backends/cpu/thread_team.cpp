@@ -32,16 +32,23 @@ void ThreadTeam::AlignedFree::operator()(std::byte* pointer) const { std::free(p
 
 ThreadTeam::ThreadTeam(std::span<const int32_t> processors, bool pin)
     : barrier_(static_cast<int32_t>(processors.size())), scratch_(processors.size()) {
-  for (size_t i = 1; i < processors.size(); ++i) {
-    const int32_t processor = processors[i];
-    threads_.emplace_back([this, i, processor, pin]() {
-      if (pin) pin_to(processor);
-      serve(static_cast<int32_t>(i));
-    });
+  try {
+    for (size_t i = 1; i < processors.size(); ++i) {
+      const int32_t processor = processors[i];
+      threads_.emplace_back([this, i, processor, pin]() {
+        if (pin) pin_to(processor);
+        serve(static_cast<int32_t>(i));
+      });
+    }
+  } catch (...) {
+    stop();  // the threads that did start
+    throw;
   }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { stop(); }
+
+void ThreadTeam::stop() {
   stopping_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();

@@ -47,6 +47,7 @@ class ThreadTeam {
     void operator()(std::byte* pointer) const;
   };
   void serve(int32_t index);
+  void stop();
   void execute(int32_t index);
   uint32_t await_run(uint32_t seen) const;
 
