@@ -41,7 +41,6 @@ class CpuOps final : public lowering::Ops {
 
   // While a plan is set, ops are added to it instead of run.
   void record_into(Plan* plan) { plan_ = plan; }
-  bool recording() const { return plan_ != nullptr; }
 
   Result<std::unique_ptr<lowering::Weight>> load_linear(const WeightSource& source,
                                                         std::span<const lowering::LinearPart> parts,

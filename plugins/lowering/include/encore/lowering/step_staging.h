@@ -41,7 +41,6 @@ class StepStaging {
   int64_t bytes() const { return static_cast<int64_t>(host_.size()); }
   const std::byte* host() const { return host_.data(); }
   const std::vector<StaticInput>& registry() const { return registry_; }
-  int32_t max_pages_per_request() const { return max_pages_per_request_; }
 
   // The inputs' addresses in a device buffer of bytes() bytes at `base`.
   StepInputs inputs_at(const std::byte* base) const;
