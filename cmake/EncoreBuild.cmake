@@ -7,9 +7,9 @@ endif()
 
 # `encore_settings` carries warnings and sanitizers; link it PRIVATE.
 add_library(encore_settings INTERFACE)
-target_compile_options(encore_settings INTERFACE
+target_compile_options(encore_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
-  -Werror -fno-math-errno)
+  -Werror -fno-math-errno>)
 if(ENCORE_SANITIZE)
   add_compile_options(-fsanitize=${ENCORE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${ENCORE_SANITIZE})

@@ -1,0 +1,104 @@
+// The one place where a vendor's names appear in GPU code: kernels and the run-time layer say gpu*,
+// and this header says what that is. NVIDIA: CUDA. AMD: HIP.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__HIP__) || defined(__HIP_PLATFORM_AMD__)
+#define ENCORE_GPU_HIP 1
+#include <hip/hip_bf16.h>
+#include <hip/hip_fp16.h>
+#include <hip/hip_runtime.h>
+#define ENCORE_GPU_NAME(name) hip##name
+#elif defined(ENCORE_GPU_ON_CPU)
+#include "gpu_on_cpu.h"  // tests: kernels compiled for the host, threads as fibers
+#else
+#define ENCORE_GPU_CUDA 1
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#define ENCORE_GPU_NAME(name) cuda##name
+#endif
+
+#if defined(ENCORE_GPU_NAME)
+using gpuError_t = ENCORE_GPU_NAME(Error_t);
+using gpuStream_t = ENCORE_GPU_NAME(Stream_t);
+using gpuEvent_t = ENCORE_GPU_NAME(Event_t);
+using gpuGraph_t = ENCORE_GPU_NAME(Graph_t);
+using gpuGraphExec_t = ENCORE_GPU_NAME(GraphExec_t);
+using gpuGraphNode_t = ENCORE_GPU_NAME(GraphNode_t);
+inline constexpr gpuError_t gpuSuccess = ENCORE_GPU_NAME(Success);
+
+#define gpuDeviceGetAttribute ENCORE_GPU_NAME(DeviceGetAttribute)
+#define gpuDeviceGetPCIBusId ENCORE_GPU_NAME(DeviceGetPCIBusId)
+#define gpuDeviceSynchronize ENCORE_GPU_NAME(DeviceSynchronize)
+#define gpuEventCreateWithFlags ENCORE_GPU_NAME(EventCreateWithFlags)
+#define gpuEventDestroy ENCORE_GPU_NAME(EventDestroy)
+#define gpuEventElapsedTime ENCORE_GPU_NAME(EventElapsedTime)
+#define gpuEventQuery ENCORE_GPU_NAME(EventQuery)
+#define gpuEventRecord ENCORE_GPU_NAME(EventRecord)
+#define gpuEventSynchronize ENCORE_GPU_NAME(EventSynchronize)
+#define gpuFree ENCORE_GPU_NAME(Free)
+#define gpuFreeHost ENCORE_GPU_NAME(FreeHost)
+#define gpuFuncSetAttribute ENCORE_GPU_NAME(FuncSetAttribute)
+#define gpuGetDevice ENCORE_GPU_NAME(GetDevice)
+#define gpuGetDeviceCount ENCORE_GPU_NAME(GetDeviceCount)
+#define gpuGetErrorName ENCORE_GPU_NAME(GetErrorName)
+#define gpuGetErrorString ENCORE_GPU_NAME(GetErrorString)
+#define gpuGetLastError ENCORE_GPU_NAME(GetLastError)
+#define gpuGraphDestroy ENCORE_GPU_NAME(GraphDestroy)
+#define gpuGraphExecDestroy ENCORE_GPU_NAME(GraphExecDestroy)
+#define gpuGraphGetNodes ENCORE_GPU_NAME(GraphGetNodes)
+#define gpuGraphLaunch ENCORE_GPU_NAME(GraphLaunch)
+#define gpuGraphUpload ENCORE_GPU_NAME(GraphUpload)
+#define gpuHostAlloc ENCORE_GPU_NAME(HostAlloc)
+#define gpuMalloc ENCORE_GPU_NAME(Malloc)
+#define gpuMemGetInfo ENCORE_GPU_NAME(MemGetInfo)
+#define gpuMemcpyAsync ENCORE_GPU_NAME(MemcpyAsync)
+#define gpuMemsetAsync ENCORE_GPU_NAME(MemsetAsync)
+#define gpuSetDevice ENCORE_GPU_NAME(SetDevice)
+#define gpuStreamBeginCapture ENCORE_GPU_NAME(StreamBeginCapture)
+#define gpuStreamCreateWithFlags ENCORE_GPU_NAME(StreamCreateWithFlags)
+#define gpuStreamDestroy ENCORE_GPU_NAME(StreamDestroy)
+#define gpuStreamEndCapture ENCORE_GPU_NAME(StreamEndCapture)
+#define gpuStreamSynchronize ENCORE_GPU_NAME(StreamSynchronize)
+#define gpuStreamWaitEvent ENCORE_GPU_NAME(StreamWaitEvent)
+
+#define gpuEventDisableTiming ENCORE_GPU_NAME(EventDisableTiming)
+#define gpuErrorNotReady ENCORE_GPU_NAME(ErrorNotReady)
+#define gpuMemcpyDefault ENCORE_GPU_NAME(MemcpyDefault)
+#define gpuMemcpyDeviceToDevice ENCORE_GPU_NAME(MemcpyDeviceToDevice)
+#define gpuMemcpyDeviceToHost ENCORE_GPU_NAME(MemcpyDeviceToHost)
+#define gpuMemcpyHostToDevice ENCORE_GPU_NAME(MemcpyHostToDevice)
+#define gpuStreamCaptureModeThreadLocal ENCORE_GPU_NAME(StreamCaptureModeThreadLocal)
+#define gpuStreamNonBlocking ENCORE_GPU_NAME(StreamNonBlocking)
+
+// What the two spell differently.
+#if defined(ENCORE_GPU_HIP)
+inline constexpr gpuError_t gpuErrorOutOfMemory = hipErrorOutOfMemory;
+inline constexpr auto gpuAttributeMultiprocessors = hipDeviceAttributeMultiprocessorCount;
+inline constexpr auto gpuAttributeWarpSize = hipDeviceAttributeWarpSize;
+inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* executable, gpuGraph_t graph) {
+  return hipGraphInstantiate(executable, graph, nullptr, nullptr, 0);
+}
+#else
+inline constexpr gpuError_t gpuErrorOutOfMemory = cudaErrorMemoryAllocation;
+inline constexpr auto gpuAttributeMultiprocessors = cudaDevAttrMultiProcessorCount;
+inline constexpr auto gpuAttributeWarpSize = cudaDevAttrWarpSize;
+inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* executable, gpuGraph_t graph) {
+  return cudaGraphInstantiate(executable, graph, 0);
+}
+#endif
+#endif
+
+namespace encore::gpu {
+
+#if defined(ENCORE_GPU_HIP)
+using bf16 = __hip_bfloat16;
+using bf16x2 = __hip_bfloat162;
+#else
+using bf16 = __nv_bfloat16;
+using bf16x2 = __nv_bfloat162;
+#endif
+
+}  // namespace encore::gpu

@@ -1,0 +1,24 @@
+// RMS norm.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/gpu/launch.h"
+
+namespace encore::gpu {
+
+// y = x / sqrt(mean(x^2) + eps) * weight, row by row, in f32. A row's bits depend on it alone.
+struct RmsNormArgs {
+  LiveRows rows;
+  const void* x = nullptr;  // [rows, hidden_size] bf16
+  int64_t x_stride = 0;     // elements
+  const void* weight = nullptr;  // [hidden_size] bf16
+  void* y = nullptr;             // [rows, hidden_size] bf16; may be x
+  int64_t y_stride = 0;
+  int32_t hidden_size = 0;  // a multiple of 8
+  float eps = 0.0F;
+};
+
+LaunchError rms_norm(const RmsNormArgs& args, const Launch& launch);
+
+}  // namespace encore::gpu
