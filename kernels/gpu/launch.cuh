@@ -46,9 +46,16 @@ LaunchError launch_kernel(void (*kernel)(Params...), dim3 grid, dim3 block, size
 template <typename... Params, typename... Args>
 LaunchError launch_kernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
                           const Launch& launch, Args&&... args) {
-  kernel<<<grid, block, shared_bytes, static_cast<hipStream_t>(launch.stream)>>>(
+  kernel<<<grid, block, shared_bytes, static_cast<hipStream_t>(launch.stream)> > >(
       Params(std::forward<Args>(args))...);
   return hipGetLastError();
+}
+#elif defined(ENCORE_GPU_ON_CPU)
+template <typename... Params, typename... Args>
+LaunchError launch_kernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
+                          const Launch&, Args&&... args) {
+  on_cpu::run_grid(grid, block, shared_bytes, [&] { kernel(Params(args)...); });
+  return gpuSuccess;
 }
 #endif
 

@@ -65,7 +65,10 @@ inline constexpr gpuError_t gpuSuccess = ENCORE_GPU_NAME(Success);
 #define gpuStreamWaitEvent ENCORE_GPU_NAME(StreamWaitEvent)
 
 #define gpuEventDisableTiming ENCORE_GPU_NAME(EventDisableTiming)
+#define gpuErrorInvalidValue ENCORE_GPU_NAME(ErrorInvalidValue)
 #define gpuErrorNotReady ENCORE_GPU_NAME(ErrorNotReady)
+#define gpuFuncAttributeMaxDynamicSharedMemorySize \
+  ENCORE_GPU_NAME(FuncAttributeMaxDynamicSharedMemorySize)
 #define gpuMemcpyDefault ENCORE_GPU_NAME(MemcpyDefault)
 #define gpuMemcpyDeviceToDevice ENCORE_GPU_NAME(MemcpyDeviceToDevice)
 #define gpuMemcpyDeviceToHost ENCORE_GPU_NAME(MemcpyDeviceToHost)
@@ -91,6 +94,17 @@ inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* executable, gpuGraph_t gra
 #endif
 #endif
 
+// In a kernel: `type* const name`, the shared memory whose size the launch gave, 1024-byte aligned.
+// Once a kernel: there is only one such memory.
+#if defined(ENCORE_GPU_ON_CPU)
+#define ENCORE_GPU_DYNAMIC_SHARED(type, name) \
+  type* const name = reinterpret_cast<type*>(encore::gpu::on_cpu::dynamic_shared())
+#else
+#define ENCORE_GPU_DYNAMIC_SHARED(type, name)                              \
+  extern __shared__ __align__(1024) unsigned char encore_dynamic_shared[]; \
+  type* const name = reinterpret_cast<type*>(encore_dynamic_shared)
+#endif
+
 namespace encore::gpu {
 
 #if defined(ENCORE_GPU_HIP)
@@ -100,5 +114,7 @@ using bf16x2 = __hip_bfloat162;
 using bf16 = __nv_bfloat16;
 using bf16x2 = __nv_bfloat162;
 #endif
+using f16 = __half;
+using f16x2 = __half2;
 
 }  // namespace encore::gpu

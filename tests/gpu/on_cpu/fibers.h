@@ -1,0 +1,52 @@
+// Threads of a GPU's thread block as fibers on one thread of the host.
+//
+// A fiber runs until it waits for others; then the next one runs. What would hang or be undefined
+// on a GPU ends the process with a message: a barrier that some threads never reach, or a warp
+// operation of a lane that has left. Odd blocks run their fibers backwards, so that a forgotten
+// barrier shows in one of the two orders.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "device_types.h"
+
+// What a kernel reads to know who it is: those of the fiber that runs.
+inline dim3 threadIdx{0, 0, 0};
+inline dim3 blockIdx{0, 0, 0};
+inline dim3 blockDim;
+inline dim3 gridDim;
+
+namespace encore::gpu::on_cpu {
+
+// Runs `thread` once for every thread of every block; returns when all have ended. Dynamic shared
+// memory and registers hold no zeros by luck: it is filled with 0xCD before each block.
+// REQUIRES: 1 to 1024 threads a block, at least one block, shared_bytes at most 227 KiB.
+void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread);
+
+// The block's dynamic shared memory, 1024-byte aligned.
+std::byte* dynamic_shared();
+
+// The caller's lane in its warp of 32.
+int lane();
+
+void block_barrier();
+// Whether any thread's predicate is not 0, to all threads.
+int block_or(int predicate);
+
+// Waits until all lanes of `mask` are here, then calls `combine` once with every lane's record
+// (null for a lane that is not in the mask or does not exist).
+void warp_together(uint32_t mask, void* record, const std::function<void(void**)>& combine);
+
+template <typename Record, typename Combine>
+void warp_together(uint32_t mask, Record& record, Combine combine) {
+  warp_together(mask, static_cast<void*>(&record), [&combine](void** lanes) {
+    Record* records[32];
+    for (int i = 0; i < 32; ++i) records[i] = static_cast<Record*>(lanes[i]);
+    combine(records);
+  });
+}
+
+}  // namespace encore::gpu::on_cpu
