@@ -1,12 +1,9 @@
 #include "plugin_under_test.h"
 
-#include <gtest/gtest.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string_view>
 
 #include "encore/loader/options.h"
 #include "encore/loader/plugin_loader.h"
@@ -33,36 +30,33 @@ std::unique_ptr<Backend> load() {
   return backend;
 }
 
-// The text after `flag`, or null if `argument` is another flag.
-const char* value_of(std::string_view argument, std::string_view flag) {
-  return argument.starts_with(flag) ? argument.data() + flag.size() : nullptr;
-}
-
-void parse(int argc, char** argv) {
-  PluginArguments& arguments = plugin_arguments();
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (const char* path = value_of(argument, "--plugin=")) {
-      arguments.plugin = path;
-    } else if (const char* option = value_of(argument, "--option=")) {
-      const char* equals = std::strchr(option, '=');
-      if (equals == nullptr) give_up("--option wants key=value");
-      arguments.options.emplace_back(std::string(option, equals), equals + 1);
-    } else if (const char* tolerance = value_of(argument, "--logit-tolerance=")) {
-      arguments.logit_tolerance = std::strtof(tolerance, nullptr);
-    } else if (const char* device = value_of(argument, "--device=")) {
-      arguments.device = std::atoi(device);
-    } else {
-      give_up("unknown argument " + std::string(argument));
-    }
-  }
-}
-
 }  // namespace
 
 PluginArguments& plugin_arguments() {
   static PluginArguments arguments{ENCORE_DEFAULT_PLUGIN, {}, 0.0F, 0};
   return arguments;
+}
+
+const char* value_of(std::string_view argument, std::string_view flag) {
+  return argument.starts_with(flag) ? argument.data() + flag.size() : nullptr;
+}
+
+bool parse_plugin_argument(std::string_view argument) {
+  PluginArguments& arguments = plugin_arguments();
+  if (const char* path = value_of(argument, "--plugin=")) {
+    arguments.plugin = path;
+  } else if (const char* option = value_of(argument, "--option=")) {
+    const char* equals = std::strchr(option, '=');
+    if (equals == nullptr) give_up("--option wants key=value");
+    arguments.options.emplace_back(std::string(option, equals), equals + 1);
+  } else if (const char* tolerance = value_of(argument, "--logit-tolerance=")) {
+    arguments.logit_tolerance = std::strtof(tolerance, nullptr);
+  } else if (const char* device = value_of(argument, "--device=")) {
+    arguments.device = std::atoi(device);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 Backend& backend_under_test() {
@@ -72,9 +66,3 @@ Backend& backend_under_test() {
 }
 
 }  // namespace encore::testing
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  encore::testing::parse(argc, argv);
-  return RUN_ALL_TESTS();
-}

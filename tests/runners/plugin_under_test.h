@@ -1,6 +1,6 @@
 // The backend that this run of the tests is about, loaded as the host would load it.
 //
-//   encore_runner_test --plugin=/path/to/encore_backend_x.so [--option key=value]...
+//   encore_runner_test --plugin=/path/to/encore_backend_x.so [--option=key=value]...
 //                      [--logit-tolerance=1e-3] [--device=0]
 //
 // Without --plugin it is the CPU plugin of this build. On a device that rounds differently from
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,11 @@ struct PluginArguments {
 };
 
 PluginArguments& plugin_arguments();
+
+// The text after `flag`, or null if `argument` is another flag. REQUIRES: `argument` ends with 0.
+const char* value_of(std::string_view argument, std::string_view flag);
+// Whether `argument` is one of the flags above; if so, it is stored.
+bool parse_plugin_argument(std::string_view argument);
 
 // Loaded and initialised on first use, kept to the end. Ends the process with a message if that
 // fails.
