@@ -1,5 +1,5 @@
 // Warp-level matrix instructions of sm_80 and later, and the asynchronous copies that feed them.
-// NVIDIA only: 32 lanes, PTX.
+// NVIDIA only (32 lanes, PTX), or imitated where kernels run on the host.
 //
 // Fragments of mma.m16n8k16 (lane = 4 * group + pair): a[0] rows group, k 2 * pair; a[1] rows
 // group + 8; a[2], a[3] the same with k + 8; b[0] k 2 * pair, column group; b[1] k + 8; c[0], c[1]
@@ -8,16 +8,21 @@
 
 #include "vendor.h"
 
+#if defined(ENCORE_GPU_ON_CPU)
+#include "mma_on_cpu.h"
+#else
 namespace encore::gpu {
 
 using f16 = __half;
 
-__device__ inline uint32_t shared_address(const void* pointer) {
+// Where something is in shared memory, as the instructions below want it.
+using SharedAddress = uint32_t;
+__device__ inline SharedAddress shared_window(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
 // 16 bytes from global to shared memory; zeros, and nothing read, unless `valid`.
-__device__ inline void copy16_async(uint32_t to, const void* from, bool valid) {
+__device__ inline void copy16_async(SharedAddress to, const void* from, bool valid) {
   const int bytes = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
                "r"(bytes)
@@ -33,13 +38,13 @@ __device__ inline void wait_copies() {
 // Four 8x8 matrices of 16-bit elements. Lane 8 * i + j gives the address of row j of matrix i (16
 // bytes, aligned); r[i] holds row `group`, columns 2 * pair and 2 * pair + 1 of matrix i, or of its
 // transpose.
-__device__ inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
+__device__ inline void load_matrices(uint32_t (&r)[4], SharedAddress address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
                : "memory");
 }
-__device__ inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address) {
+__device__ inline void load_matrices_transposed(uint32_t (&r)[4], SharedAddress address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
@@ -97,11 +102,5 @@ __device__ inline float exp2_fast(float x) {
   return y;
 }
 
-// Lets a kernel use more than 48 KB of dynamic shared memory.
-template <typename Kernel>
-inline int32_t allow_shared_bytes(Kernel* kernel, size_t bytes) {
-  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              static_cast<int>(bytes));
-}
-
 }  // namespace encore::gpu
+#endif

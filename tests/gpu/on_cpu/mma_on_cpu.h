@@ -1,0 +1,138 @@
+// What mma.cuh declares, for kernels that run on the host: each warp operation gathers its lanes'
+// operands, computes all lanes' results, and hands them back. Sums run over k in order, in f32.
+// Asynchronous copies happen at once.
+#pragma once
+
+#include <cstring>
+
+#include "gpu_on_cpu.h"
+
+namespace encore::gpu {
+
+using f16 = __half;
+using OnCpuBf16 = __nv_bfloat16;
+
+using SharedAddress = uintptr_t;
+inline SharedAddress shared_window(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer);
+}
+
+inline void copy16_async(SharedAddress to, const void* from, bool valid) {
+  if (valid) {
+    std::memcpy(reinterpret_cast<void*>(to), from, 16);
+  } else {
+    std::memset(reinterpret_cast<void*>(to), 0, 16);
+  }
+}
+inline void commit_copies() {}
+template <int kPending>
+inline void wait_copies() {}
+
+struct OnCpuMatrices {
+  SharedAddress address;
+  uint32_t r[4];
+};
+inline const uint16_t* matrix_row(OnCpuMatrices** lanes, int matrix, int row) {
+  return reinterpret_cast<const uint16_t*>(lanes[8 * matrix + row]->address);
+}
+inline void load_matrices(uint32_t (&r)[4], SharedAddress address) {
+  OnCpuMatrices record{address, {}};
+  on_cpu::warp_together(0xffffffffU, record, [](OnCpuMatrices** lanes) {
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int i = 0; i < 4; ++i) {
+        const uint16_t* row = matrix_row(lanes, i, lane / 4) + 2 * (lane % 4);
+        lanes[lane]->r[i] = row[0] | static_cast<uint32_t>(row[1]) << 16;
+      }
+    }
+  });
+  std::memcpy(r, record.r, sizeof(r));
+}
+inline void load_matrices_transposed(uint32_t (&r)[4], SharedAddress address) {
+  OnCpuMatrices record{address, {}};
+  on_cpu::warp_together(0xffffffffU, record, [](OnCpuMatrices** lanes) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const int row = 2 * (lane % 4);
+      const int column = lane / 4;
+      for (int i = 0; i < 4; ++i) {
+        lanes[lane]->r[i] = matrix_row(lanes, i, row)[column] |
+                            static_cast<uint32_t>(matrix_row(lanes, i, row + 1)[column]) << 16;
+      }
+    }
+  });
+  std::memcpy(r, record.r, sizeof(r));
+}
+inline uint32_t transpose_matrix(uint32_t row) {
+  struct Record {
+    uint32_t in;
+    uint32_t out;
+  } record{row, 0};
+  on_cpu::warp_together(0xffffffffU, record, [](Record** lanes) {
+    const auto element = [&](int i, int j) {
+      return lanes[4 * i + j / 2]->in >> (16 * (j % 2)) & 0xffffU;
+    };
+    for (int lane = 0; lane < 32; ++lane) {
+      const int j = lane / 4;
+      const int i = 2 * (lane % 4);
+      lanes[lane]->out = element(i, j) | element(i + 1, j) << 16;
+    }
+  });
+  return record.out;
+}
+
+template <typename T>
+float half_of(uint32_t pair, int which);
+template <>
+inline float half_of<OnCpuBf16>(uint32_t pair, int which) {
+  return __bfloat162float({static_cast<uint16_t>(pair >> (16 * which))});
+}
+template <>
+inline float half_of<f16>(uint32_t pair, int which) {
+  return __half2float({static_cast<uint16_t>(pair >> (16 * which))});
+}
+
+struct OnCpuProduct {
+  float c[4];
+  uint32_t a[4];
+  uint32_t b[2];
+};
+template <typename T>
+void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  OnCpuProduct record{{c[0], c[1], c[2], c[3]}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+  on_cpu::warp_together(0xffffffffU, record, [](OnCpuProduct** lanes) {
+    float left[16][16];
+    float right[16][8];
+    for (int lane = 0; lane < 32; ++lane) {
+      const int group = lane / 4;
+      for (int e = 0; e < 2; ++e) {
+        const int k = 2 * (lane % 4) + e;
+        for (int i = 0; i < 4; ++i)
+          left[group + 8 * (i % 2)][k + 8 * (i / 2)] = half_of<T>(lanes[lane]->a[i], e);
+        for (int i = 0; i < 2; ++i) right[k + 8 * i][group] = half_of<T>(lanes[lane]->b[i], e);
+      }
+    }
+    for (int lane = 0; lane < 32; ++lane) {
+      for (int i = 0; i < 4; ++i) {
+        const int row = lane / 4 + 8 * (i / 2);
+        const int column = 2 * (lane % 4) + i % 2;
+        for (int k = 0; k < 16; ++k) lanes[lane]->c[i] += left[row][k] * right[k][column];
+      }
+    }
+  });
+  std::memcpy(c, record.c, sizeof(c));
+}
+
+template <typename T>
+uint32_t pack_pair(float low, float high);
+template <>
+inline uint32_t pack_pair<OnCpuBf16>(float low, float high) {
+  return __float2bfloat16_rn(low).bits | static_cast<uint32_t>(__float2bfloat16_rn(high).bits)
+                                             << 16;
+}
+template <>
+inline uint32_t pack_pair<f16>(float low, float high) {
+  return __float2half_rn(low).bits | static_cast<uint32_t>(__float2half_rn(high).bits) << 16;
+}
+
+inline float exp2_fast(float x) { return exp2f(x); }
+
+}  // namespace encore::gpu
