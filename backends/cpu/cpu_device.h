@@ -22,6 +22,10 @@ class CpuDevice final : public lowering::Device {
 
   Result<std::unique_ptr<lowering::DeviceMemoryBlock>> allocate(int64_t bytes,
                                                                 const std::string& name) override;
+  Result<std::unique_ptr<lowering::DeviceMemoryBlock>> allocate_host(
+      int64_t bytes, const std::string& name) override {
+    return allocate(bytes, name);
+  }
   int64_t kv_page_bytes(const ModelSpec& spec, int32_t page_size, DType dtype) const override;
   Result<std::shared_ptr<void>> describe_kv(const ModelSpec& spec, std::byte* pages,
                                             int32_t num_pages, int32_t page_size,

@@ -45,12 +45,18 @@ class StepStagingTest : public ::testing::Test {
     output_.row_status = row_status_;
   }
 
+  int64_t pack(const ForwardBatch& batch, int32_t tokens, int32_t requests) {
+    tokens_padded_ = tokens;
+    requests_padded_ = requests;
+    return staging_.pack(batch, tokens, requests, host_.data());
+  }
+
   // What the host buffer holds under `name`.
   std::vector<int32_t> ints(const std::string& name, size_t count) {
-    for (const StaticInput& input : staging_.registry()) {
+    for (const StaticInput& input : staging_.layout(tokens_padded_, requests_padded_)) {
       if (input.name != name) continue;
       std::vector<int32_t> values(count);
-      std::memcpy(values.data(), staging_.host() + input.offset, count * sizeof(int32_t));
+      std::memcpy(values.data(), host_.data() + input.offset, count * sizeof(int32_t));
       return values;
     }
     ADD_FAILURE() << "no input " << name;
@@ -70,12 +76,15 @@ class StepStagingTest : public ::testing::Test {
   ForwardBatch batch_;
   StepOutput output_;
   StepStaging staging_{small_spec(), small_limits(), kKv};
+  std::vector<std::byte> host_ = std::vector<std::byte>(static_cast<size_t>(staging_.bytes()));
+  int32_t tokens_padded_ = 0;
+  int32_t requests_padded_ = 0;
 };
 
 TEST_F(StepStagingTest, PaddingRowsHoldWhatTheRegistryDeclares) {
   ASSERT_TRUE(staging_.validate(batch_, output_).ok());
-  staging_.poison();
-  const int64_t used = staging_.pack(batch_, 8, 4);
+  staging_.poison(host_.data());
+  const int64_t used = pack(batch_, 8, 4);
   EXPECT_LE(used, staging_.bytes());
   EXPECT_EQ(ints("counts", 4), (std::vector<int32_t>{4, 2, 2, 90}));
   EXPECT_EQ(ints("token_ids", 8), (std::vector<int32_t>{5, 6, 7, 8, 0, 0, 0, 0}));
@@ -92,7 +101,7 @@ TEST_F(StepStagingTest, PaddingRowsHoldWhatTheRegistryDeclares) {
 
 // A larger step before must leave nothing behind in a smaller one's padding.
 TEST_F(StepStagingTest, ShrinkingBatchLeavesNothingStale) {
-  staging_.pack(batch_, 4, 2);
+  pack(batch_, 4, 2);
   ForwardBatch smaller = batch_;
   smaller.token_ids = std::span(token_ids_).first(3);
   smaller.positions = std::span(positions_).first(3);
@@ -102,7 +111,7 @@ TEST_F(StepStagingTest, ShrinkingBatchLeavesNothingStale) {
   smaller.page_ids = std::span(page_ids_).first(1);
   smaller.logit_rows = std::span(logit_rows_).first(1);
   smaller.sampling = std::span(sampling_).first(1);
-  staging_.pack(smaller, 4, 2);
+  pack(smaller, 4, 2);
   EXPECT_EQ(ints("token_request", 4), (std::vector<int32_t>{0, 0, 0, -1}));
   EXPECT_EQ(ints("kv_len", 2), (std::vector<int32_t>{3, 0}));
   EXPECT_EQ(ints("q_start", 3), (std::vector<int32_t>{0, 3, 3}));
@@ -123,13 +132,27 @@ TEST_F(StepStagingTest, SaysWhatDoesNotFit) {
   EXPECT_EQ(staging_.fits(batch_, output_), Reason::kTooManyLogprobs);
 }
 
+// One decode among limits of thousands of tokens is a copy of some hundred bytes.
+TEST(StepStagingLayout, SmallStepIsASmallCopy) {
+  RunnerLimits limits;
+  limits.max_requests = 256;
+  limits.max_tokens = 8192;
+  limits.max_context = 8192;
+  limits.max_history = 1000;
+  const StepStaging staging(small_spec(), limits, kKv);
+  const auto places = staging.layout(1, 1);
+  EXPECT_EQ(places[11].name, "page_ids");
+  EXPECT_EQ(places[11].offset, 11 * 64);
+  EXPECT_GT(staging.bytes(), 3 * 8192 * 4);
+}
+
 TEST_F(StepStagingTest, CopiesOnlyWhatAStepUses) {
-  const int64_t plain = staging_.pack(batch_, 4, 2);
+  const int64_t plain = pack(batch_, 4, 2);
   std::array<TokenCount, 1> history = {TokenCount{7, 1, 0}};
   std::array<int32_t, 3> history_start = {0, 1, 1};
   batch_.history = history;
   batch_.history_start = history_start;
-  const int64_t with_history = staging_.pack(batch_, 4, 2);
+  const int64_t with_history = pack(batch_, 4, 2);
   EXPECT_LT(plain, with_history);
   EXPECT_EQ(ints("history", 3), (std::vector<int32_t>{7, 1, 0}));
   EXPECT_EQ(ints("history_start", 3), (std::vector<int32_t>{0, 1, 1}));

@@ -37,7 +37,7 @@ Result<RunnerCapture> DecodeGraphRunner::capture(std::shared_ptr<StepContext> st
 
 Status DecodeGraphRunner::capture_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
   Device& device = context().device();
-  bucket.step = context().step_of(size, size, &report.arena_bytes);
+  bucket.step = context().step_of(size, size, true, &report.arena_bytes);
   const auto build = [&]() { return stack().forward(device.ops(), bucket.step); };
   ENCORE_ASSIGN_OR_RETURN(bucket.graph, record(device, build));
   report.executable_bytes = bucket.graph->executable_bytes();
@@ -48,12 +48,7 @@ Status DecodeGraphRunner::capture_bucket(int32_t size, Bucket& bucket, BucketRep
 
 RunnerCheck DecodeGraphRunner::check_bucket(const ForwardBatch& batch) const {
   if (*observer_) return {Reason::kObserved, 0};
-  // With one token each there are as many tokens as requests; an empty request would hide a longer
-  // one.
-  if (batch.num_tokens() != batch.num_requests()) return {Reason::kNotDecode, 0};
-  for (size_t i = 0; i + 1 < batch.q_start.size(); ++i) {
-    if (batch.q_start[i + 1] - batch.q_start[i] != 1) return {Reason::kNotDecode, 0};
-  }
+  if (!is_decode(batch)) return {Reason::kNotDecode, 0};
   const int32_t index = buckets_.find(batch.num_requests(), padding_);
   if (index < 0) {
     return {batch.num_requests() > buckets_.maximum() ? Reason::kTooManyRequests

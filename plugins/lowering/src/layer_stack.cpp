@@ -12,12 +12,10 @@ namespace {
 // Stages of a step, for lifetimes. The stages of a layer repeat; one layer's stand for all.
 enum Stage : int32_t {
   kEmbed,
-  kAttentionNorm,
   kQkv,
   kRope,
   kAttention,
   kAttentionOutput,
-  kMlpNorm,
   kGateUp,
   kDown,
   kGather,
@@ -96,10 +94,9 @@ ActivationPlan::ActivationPlan(const ModelSpec& spec, DType activation_dtype, in
   };
   using A = Activations;
   add("hidden", &A::hidden, tokens, spec.hidden_size, width, kEmbed, kGather);
-  add("normed", &A::normed, tokens, spec.hidden_size, width, kAttentionNorm, kQkv);
+  add("normed", &A::normed, tokens, spec.hidden_size, width, kEmbed, kDown);
   add("qkv", &A::qkv, tokens, spec.q_size() + 2 * spec.kv_size(), width, kQkv, kAttention);
   add("attended", &A::attended, tokens, spec.q_size(), width, kAttention, kAttentionOutput);
-  add("mlp_normed", &A::mlp_normed, tokens, spec.hidden_size, width, kMlpNorm, kGateUp);
   add("gated", &A::gated, tokens, spec.intermediate_size, width, kGateUp, kDown);
   add("head_hidden", &A::head_hidden, logit_rows, spec.hidden_size, width, kGather, kFinalNorm);
   add("head_normed", &A::head_normed, logit_rows, spec.hidden_size, width, kFinalNorm, kHead);
@@ -159,7 +156,11 @@ Result<std::unique_ptr<LayerStack>> LayerStack::load(
 Status LayerStack::embed(Ops& ops, const Step& step) const {
   ENCORE_RETURN_IF_ERROR(
       ops.embed(*embedding_, step.inputs, step.results, step.activations.hidden));
-  return ops.plan_attention({step.kv, 0, &spec_, nullptr, nullptr, rope_.get()}, step.inputs);
+  ENCORE_RETURN_IF_ERROR(
+      ops.plan_attention({step.kv, 0, &spec_, nullptr, nullptr, rope_.get()}, step.inputs));
+  const Activations& a = step.activations;
+  return ops.rms_norm(a.hidden, *layers_.front().attention_norm, spec_.rms_norm_eps,
+                      {step.inputs.num_tokens, a.hidden.rows}, a.normed);
 }
 
 Status LayerStack::layer(Ops& ops, const Step& step, int32_t index) const {
@@ -169,15 +170,19 @@ Status LayerStack::layer(Ops& ops, const Step& step, int32_t index) const {
   const AttentionLayer attention{step.kv,    index, &spec_, layer.q_norm.get(), layer.k_norm.get(),
                                  rope_.get()};
   const float eps = spec_.rms_norm_eps;
-  ENCORE_RETURN_IF_ERROR(ops.rms_norm(a.hidden, *layer.attention_norm, eps, tokens, a.normed));
   ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.qkv, Epilogue::kNone, tokens, a.qkv));
   ENCORE_RETURN_IF_ERROR(ops.rope_kv_write(a.qkv, attention, step.inputs));
   ENCORE_RETURN_IF_ERROR(ops.attention(a.qkv, attention, step.inputs, a.attended));
-  ENCORE_RETURN_IF_ERROR(ops.linear(a.attended, *layer.o, Epilogue::kAdd, tokens, a.hidden));
-  ENCORE_RETURN_IF_ERROR(ops.rms_norm(a.hidden, *layer.mlp_norm, eps, tokens, a.mlp_normed));
   ENCORE_RETURN_IF_ERROR(
-      ops.linear(a.mlp_normed, *layer.gate_up, Epilogue::kSiluMul, tokens, a.gated));
-  return ops.linear(a.gated, *layer.down, Epilogue::kAdd, tokens, a.hidden);
+      ops.linear_add_norm(a.attended, *layer.o, tokens, a.hidden, *layer.mlp_norm, eps, a.normed));
+  ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.gate_up, Epilogue::kSiluMul, tokens, a.gated));
+  // Each layer leaves the next one's input behind.
+  const size_t next = static_cast<size_t>(index) + 1;
+  if (next == layers_.size()) {
+    return ops.linear(a.gated, *layer.down, Epilogue::kAdd, tokens, a.hidden);
+  }
+  return ops.linear_add_norm(a.gated, *layer.down, tokens, a.hidden, *layers_[next].attention_norm,
+                             eps, a.normed);
 }
 
 Status LayerStack::head(Ops& ops, const Step& step) const {

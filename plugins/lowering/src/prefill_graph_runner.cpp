@@ -63,6 +63,10 @@ class PrefillGraphRunner::BreakingOps final : public Ops {
   Status linear(Matrix x, const Weight& weight, Epilogue epilogue, Rows rows, Matrix y) override {
     return inner_.linear(x, weight, epilogue, rows, y);
   }
+  Status linear_add_norm(Matrix x, const Weight& weight, Rows rows, Matrix y, const Weight& norm,
+                         float eps, Matrix normed) override {
+    return inner_.linear_add_norm(x, weight, rows, y, norm, eps, normed);
+  }
   Status rope_kv_write(Matrix qkv, const AttentionLayer& layer, const StepInputs& step) override {
     return inner_.rope_kv_write(qkv, layer, step);
   }
@@ -118,7 +122,7 @@ Result<RunnerCapture> PrefillGraphRunner::capture(std::shared_ptr<StepContext> s
 }
 
 Status PrefillGraphRunner::capture_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
-  bucket.step = context().step_of(size, max_requests_, &report.arena_bytes);
+  bucket.step = context().step_of(size, max_requests_, false, &report.arena_bytes);
   Status status = mode_ == PrefillMode::kFull ? capture_full(bucket) : capture_breakable(bucket);
   if (!status.ok()) {
     bucket.segments.clear();

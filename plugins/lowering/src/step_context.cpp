@@ -64,13 +64,15 @@ Result<std::unique_ptr<StepContext>> StepContext::create(Device& device, GuardLi
                                  limits.max_requests};
   ENCORE_ASSIGN_OR_RETURN(context->workspace_bytes_,
                           device.reserve_workspace(stack.spec(), request, &added_bytes));
+  const int64_t input_bytes = context->staging_.bytes();
+  const int64_t result_bytes = context->layout_.host_bytes;
   for (Slot& slot : context->slots_) {
-    slot.host.resize(static_cast<size_t>(context->layout_.host_bytes));
+    ENCORE_ASSIGN_OR_RETURN(slot.inputs, device.allocate_host(input_bytes, "staged inputs"));
+    ENCORE_ASSIGN_OR_RETURN(slot.results, device.allocate_host(result_bytes, "staged results"));
   }
   report->arena_bytes += context->arena_->device_bytes();
   report->static_bytes += context->inputs_->device_bytes() + context->results_->device_bytes() +
-                          context->staging_.bytes() +
-                          context->layout_.host_bytes * static_cast<int64_t>(kMaxTicketsInFlight);
+                          (input_bytes + result_bytes) * static_cast<int64_t>(kMaxTicketsInFlight);
   report->workspace_bytes += added_bytes;
   return context;
 }
@@ -89,17 +91,18 @@ StepResults StepContext::results_at(std::byte* base) const {
   return results;
 }
 
-Step StepContext::step_of(int32_t tokens, int32_t logit_rows, int64_t* arena_bytes) const {
-  const ActivationPlan plan(stack_.spec(), device_.activation_dtype(), tokens, logit_rows);
+Step StepContext::step_of(int32_t tokens, int32_t requests, bool decode_only,
+                          int64_t* arena_bytes) const {
+  const ActivationPlan plan(stack_.spec(), device_.activation_dtype(), tokens, requests);
   if (arena_bytes != nullptr) *arena_bytes = plan.bytes();
-  return {staging_.inputs_at(inputs_->data()), results_at(results_->data()),
+  return {inputs_of(tokens, requests, decode_only), results_at(results_->data()),
           plan.at(arena_->data()), kv_};
 }
 
 // Everything that a correct step rewrites before it reads: arena, workspace, static inputs.
-Status StepContext::poison() {
-  staging_.poison();
-  ENCORE_RETURN_IF_ERROR(device_.copy_in(inputs_->data(), staging_.host(), staging_.bytes()));
+Status StepContext::poison(std::byte* host) {
+  staging_.poison(host);
+  ENCORE_RETURN_IF_ERROR(device_.copy_in(inputs_->data(), host, staging_.bytes()));
   ENCORE_RETURN_IF_ERROR(device_.fill(arena_->data(), kPoisonByte, arena_->bytes()));
   return device_.fill_workspace(kPoisonByte);
 }
@@ -113,17 +116,24 @@ Status StepContext::stage(const ForwardBatch& batch, const StepOutput& output,
                                " has not been waited for; at most " +
                                std::to_string(kMaxTicketsInFlight) + " steps may be in flight");
   }
-  if (options_.poison) ENCORE_RETURN_IF_ERROR(poison());
-  const int64_t used = staging_.pack(batch, padded_tokens, padded_requests);
-  return device_.copy_in(inputs_->data(), staging_.host(), used);
+  std::byte* host = slot.inputs->data();
+  if (options_.poison) {
+    ENCORE_RETURN_IF_ERROR(poison(host));
+    // The copy just enqueued reads what pack() is about to write.
+    ENCORE_ASSIGN_OR_RETURN(const uint64_t mark, device_.mark());
+    ENCORE_RETURN_IF_ERROR(device_.wait(mark, -1));
+  }
+  const int64_t used = staging_.pack(batch, padded_tokens, padded_requests, host);
+  return device_.copy_in(inputs_->data(), host, used);
 }
 
 Result<Ticket> StepContext::finish(const ForwardBatch& batch, const StepOutput& output,
                                    const Matrix& logits) {
   Slot& slot = slots_[next_ticket_ % kMaxTicketsInFlight];
   if (batch.num_logit_rows() > 0) {
-    ENCORE_RETURN_IF_ERROR(
-        device_.copy_out(slot.host.data(), results_->data(), layout_.host_bytes));
+    const bool wants_logprobs = !output.logprobs.empty() || output.top_logprobs_width > 0;
+    const int64_t bytes = wants_logprobs ? layout_.host_bytes : layout_.logprobs;
+    ENCORE_RETURN_IF_ERROR(device_.copy_out(slot.results->data(), results_->data(), bytes));
   }
   if (!output.logits.empty()) {
     ENCORE_RETURN_IF_ERROR(device_.copy_out(reinterpret_cast<std::byte*>(output.logits.data()),
@@ -150,7 +160,7 @@ Status StepContext::wait(Ticket ticket, int64_t timeout_us) {
 }
 
 void StepContext::deliver(const Slot& slot) const {
-  const std::byte* host = slot.host.data();
+  const std::byte* host = slot.results->data();
   const StepOutput& output = slot.output;
   copy_rows(host + layout_.tokens, output.tokens);
   copy_rows(host + layout_.row_status, output.row_status);

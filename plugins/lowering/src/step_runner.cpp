@@ -4,6 +4,16 @@
 
 namespace encore::lowering {
 
+bool is_decode(const ForwardBatch& batch) {
+  // With one token each there are as many tokens as requests; an empty request would hide a longer
+  // one.
+  if (batch.num_tokens() != batch.num_requests()) return false;
+  for (size_t i = 0; i + 1 < batch.q_start.size(); ++i) {
+    if (batch.q_start[i + 1] - batch.q_start[i] != 1) return false;
+  }
+  return true;
+}
+
 RunnerCheck StepRunner::check(const ForwardBatch& batch, const StepOutput& output) const {
   const Reason reason = context_->staging().fits(batch, output);
   if (reason != Reason::kNone) return {reason, 0};

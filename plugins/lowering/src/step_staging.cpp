@@ -53,38 +53,48 @@ StepStaging::StepStaging(const ModelSpec& spec, const RunnerLimits& limits, cons
       kv_(kv),
       vocab_size_(spec.vocab_size),
       max_pages_per_request_((limits.max_context + kv.page_size - 1) / kv.page_size) {
-  const int64_t tokens = limits.max_tokens;
-  const int64_t requests = limits.max_requests;
+  const StaticInput last = layout(limits.max_tokens, limits.max_requests).back();
+  bytes_ = last.offset + last.element_bytes * last.capacity;
+}
+
+std::array<StaticInput, StepStaging::kNumInputs> StepStaging::layout(int32_t tokens,
+                                                                     int32_t requests) const {
+  constexpr auto kInt = static_cast<int64_t>(sizeof(int32_t));
   // Small arrays first: a step copies from the start to the last byte it uses.
-  add("counts", sizeof(int32_t), kNumCounts, Padding::kNone);
-  add("token_ids", sizeof(int32_t), tokens, Padding::kZero);
-  add("positions", sizeof(int32_t), tokens, Padding::kZero);
-  add("token_request", sizeof(int32_t), tokens, Padding::kNoRequest);
-  add("q_start", sizeof(int32_t), requests + 1, Padding::kRepeatLast);
-  add("kv_len", sizeof(int32_t), requests, Padding::kZero);
-  add("page_start", sizeof(int32_t), requests + 1, Padding::kRepeatLast);
-  add("logit_rows", sizeof(int32_t), requests, Padding::kZero);
-  add("sampling", sizeof(RowSampling), requests, Padding::kZero);
-  add("bias_start", sizeof(int32_t), requests + 1, Padding::kRepeatLast);
-  add("history_start", sizeof(int32_t), requests + 1, Padding::kRepeatLast);
-  add("page_ids", sizeof(int32_t), requests * max_pages_per_request_, Padding::kSinkPage);
-  add("biases", sizeof(TokenBias), limits.max_biases, Padding::kNone);
-  add("history", sizeof(TokenCount), limits.max_history, Padding::kNone);
+  std::array<StaticInput, kNumInputs> inputs = {{
+      {"counts", 0, kInt, kNumCounts, Padding::kNone},
+      {"token_ids", 0, kInt, tokens, Padding::kZero},
+      {"positions", 0, kInt, tokens, Padding::kZero},
+      {"token_request", 0, kInt, tokens, Padding::kNoRequest},
+      {"q_start", 0, kInt, requests + 1, Padding::kRepeatLast},
+      {"kv_len", 0, kInt, requests, Padding::kZero},
+      {"page_start", 0, kInt, requests + 1, Padding::kRepeatLast},
+      {"logit_rows", 0, kInt, requests, Padding::kZero},
+      {"sampling", 0, sizeof(RowSampling), requests, Padding::kZero},
+      {"bias_start", 0, kInt, requests + 1, Padding::kRepeatLast},
+      {"history_start", 0, kInt, requests + 1, Padding::kRepeatLast},
+      {"page_ids", 0, kInt, int64_t{requests} * max_pages_per_request_, Padding::kSinkPage},
+      {"biases", 0, sizeof(TokenBias), limits_.max_biases, Padding::kNone},
+      {"history", 0, sizeof(TokenCount), limits_.max_history, Padding::kNone},
+  }};
+  int64_t offset = 0;
+  for (StaticInput& input : inputs) {
+    input.offset = offset;
+    const int64_t end = offset + input.element_bytes * input.capacity;
+    offset = (end + kInputAlignment - 1) / kInputAlignment * kInputAlignment;
+  }
+  return inputs;
 }
 
-void StepStaging::add(std::string_view name, int64_t element_bytes, int64_t capacity,
-                      Padding padding) {
-  const auto offset = static_cast<int64_t>(host_.size());
-  registry_.push_back({name, offset, element_bytes, capacity, padding});
-  const int64_t end = offset + element_bytes * capacity;
-  host_.resize(
-      static_cast<size_t>((end + kInputAlignment - 1) / kInputAlignment * kInputAlignment));
-}
-
-StepInputs StepStaging::inputs_at(const std::byte* base) const {
-  const auto address = [&](Input input) { return base + registry_[input].offset; };
+StepInputs StepStaging::inputs_at(const std::byte* base, int32_t tokens, int32_t requests,
+                                  bool decode_only) const {
+  const std::array<StaticInput, kNumInputs> places = layout(tokens, requests);
+  const auto address = [&](Input input) { return base + places[input].offset; };
   const auto ints = [&](Input input) { return reinterpret_cast<const int32_t*>(address(input)); };
   StepInputs inputs;
+  inputs.max_tokens = tokens;
+  inputs.max_requests = requests;
+  inputs.decode_only = decode_only;
   const int32_t* counts = ints(kCounts);
   inputs.num_tokens = counts;
   inputs.num_requests = counts + 1;
@@ -239,14 +249,14 @@ Status StepStaging::validate_output(const StepOutput& output, size_t rows) const
 }
 
 template <typename T>
-void StepStaging::put(Input input, std::span<const T> live, int64_t padded) {
-  T* target = at<T>(input);
-  std::copy(live.begin(), live.end(), target);
+void StepStaging::put(const StaticInput& input, std::span<const T> live, int64_t padded,
+                      std::byte* host) const {
+  T* target = reinterpret_cast<T*>(host + input.offset);
   T* end = target + padded;
-  target += live.size();
+  target = std::copy(live.begin(), live.end(), target);
   if (target >= end) return;
   if constexpr (std::is_same_v<T, int32_t>) {
-    switch (registry_[input].padding) {
+    switch (input.padding) {
       case Padding::kRepeatLast:
         std::fill(target, end, live.empty() ? 0 : live.back());
         return;
@@ -264,44 +274,51 @@ void StepStaging::put(Input input, std::span<const T> live, int64_t padded) {
   std::fill(target, end, T{});
 }
 
-int64_t StepStaging::pack(const ForwardBatch& batch, int32_t padded_tokens,
-                          int32_t padded_requests) {
-  int32_t* counts = at<int32_t>(kCounts);
+int64_t StepStaging::pack(const ForwardBatch& batch, int32_t padded_tokens, int32_t padded_requests,
+                          std::byte* host) const {
+  const std::array<StaticInput, kNumInputs> places = layout(padded_tokens, padded_requests);
+  const auto ints = [&](Input input) {
+    return reinterpret_cast<int32_t*>(host + places[input].offset);
+  };
+  const auto fill = [&](Input input, auto live, int64_t padded) {
+    put(places[input], live, padded, host);
+  };
+  int32_t* counts = ints(kCounts);
   std::fill(counts, counts + kNumCounts, 0);
   counts[0] = batch.num_tokens();
   counts[1] = batch.num_requests();
   counts[2] = batch.num_logit_rows();
   counts[3] = batch.num_valid_tokens;
-  put(kTokenIds, batch.token_ids, padded_tokens);
-  put(kPositions, batch.positions, padded_tokens);
-  int32_t* token_request = at<int32_t>(kTokenRequest);
+  fill(kTokenIds, batch.token_ids, padded_tokens);
+  fill(kPositions, batch.positions, padded_tokens);
+  int32_t* token_request = ints(kTokenRequest);
   for (int32_t i = 0; i < batch.num_requests(); ++i) {
     const auto row = static_cast<size_t>(i);
     std::fill(token_request + batch.q_start[row], token_request + batch.q_start[row + 1], i);
   }
   std::fill(token_request + batch.num_tokens(), token_request + padded_tokens, -1);
-  put(kQStart, batch.q_start, padded_requests + 1);
-  put(kKvLen, batch.kv_len, padded_requests);
-  put(kPageStart, batch.page_start, padded_requests + 1);
-  put(kLogitRows, batch.logit_rows, padded_requests);
-  put(kSampling, batch.sampling, padded_requests);
-  put(kBiasStart, batch.bias_start, padded_requests + 1);
-  put(kHistoryStart, batch.history_start, padded_requests + 1);
+  fill(kQStart, batch.q_start, padded_requests + 1);
+  fill(kKvLen, batch.kv_len, padded_requests);
+  fill(kPageStart, batch.page_start, padded_requests + 1);
+  fill(kLogitRows, batch.logit_rows, padded_requests);
+  fill(kSampling, batch.sampling, padded_requests);
+  fill(kBiasStart, batch.bias_start, padded_requests + 1);
+  fill(kHistoryStart, batch.history_start, padded_requests + 1);
   // Each padding request could look one page up: give it the sink.
   const auto live_pages = static_cast<int64_t>(batch.page_ids.size());
   const int64_t padded_pages =
-      std::min(live_pages + padded_requests - batch.num_requests(), registry_[kPageIds].capacity);
-  put(kPageIds, batch.page_ids, padded_pages);
-  put(kBiases, batch.biases, 0);
-  put(kHistory, batch.history, 0);
+      std::min(live_pages + padded_requests - batch.num_requests(), places[kPageIds].capacity);
+  fill(kPageIds, batch.page_ids, padded_pages);
+  fill(kBiases, batch.biases, 0);
+  fill(kHistory, batch.history, 0);
   const auto end_of = [&](Input input, int64_t count) {
-    return registry_[input].offset + count * registry_[input].element_bytes;
+    return places[input].offset + count * places[input].element_bytes;
   };
   if (!batch.history.empty()) return end_of(kHistory, static_cast<int64_t>(batch.history.size()));
   if (!batch.biases.empty()) return end_of(kBiases, static_cast<int64_t>(batch.biases.size()));
   return end_of(kPageIds, padded_pages);
 }
 
-void StepStaging::poison() { std::fill(host_.begin(), host_.end(), kPoisonByte); }
+void StepStaging::poison(std::byte* host) const { std::fill(host, host + bytes_, kPoisonByte); }
 
 }  // namespace encore::lowering

@@ -16,7 +16,7 @@
 
 namespace encore::lowering {
 
-// Device memory, freed with the object. The address never changes.
+// Memory, freed with the object. The address never changes.
 class DeviceMemoryBlock {
  public:
   virtual ~DeviceMemoryBlock() = default;
@@ -52,6 +52,10 @@ class Device {
   // Aligned to 64 bytes at least. Errors: kOutOfMemory naming `name` and the size.
   virtual Result<std::unique_ptr<DeviceMemoryBlock>> allocate(int64_t bytes,
                                                               const std::string& name) = 0;
+  // Host memory that copies to and from the device are fastest with: page-locked, where there is
+  // such a thing. Errors: kOutOfMemory naming `name` and the size.
+  virtual Result<std::unique_ptr<DeviceMemoryBlock>> allocate_host(int64_t bytes,
+                                                                   const std::string& name) = 0;
   // Bytes that one page of one layer takes, keys and values of all KV heads together.
   virtual int64_t kv_page_bytes(const ModelSpec& spec, int32_t page_size, DType dtype) const = 0;
   // Describes the KV cache whose pages are at `pages` to the ops: layer l's page p begins at
@@ -68,8 +72,9 @@ class Device {
   // Overwrites the workspace with `value`: between steps it holds nothing that matters.
   virtual Status fill_workspace(uint8_t value) = 0;
 
-  // Enqueued, in order with ops. Host memory given to copy_in may be reused on return; what
-  // copy_out writes is there after wait().
+  // Enqueued, in order with ops. Host memory given to copy_in may be reused on return, unless it
+  // comes from allocate_host: then once a later mark is reached. What copy_out writes is there
+  // after wait().
   virtual Status copy_in(std::byte* device, const std::byte* host, int64_t bytes) = 0;
   virtual Status copy_out(std::byte* host, const std::byte* device, int64_t bytes) = 0;
   virtual Status copy(std::byte* destination, const std::byte* source, int64_t bytes) = 0;

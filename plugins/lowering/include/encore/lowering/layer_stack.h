@@ -20,10 +20,9 @@ namespace encore::lowering {
 // The short-lived tensors of one step, planned into an arena.
 struct Activations {
   Matrix hidden;       // [tokens, hidden_size], the residual stream
-  Matrix normed;       // [tokens, hidden_size], input of qkv
+  Matrix normed;       // [tokens, hidden_size], input of qkv, and of gate and up
   Matrix qkv;          // [tokens, q_size + 2 kv_size]
   Matrix attended;     // [tokens, q_size]
-  Matrix mlp_normed;   // [tokens, hidden_size], input of gate and up
   Matrix gated;        // [tokens, intermediate_size]
   Matrix head_hidden;  // [logit_rows, hidden_size]
   Matrix head_normed;  // [logit_rows, hidden_size]
@@ -59,7 +58,7 @@ struct Step {
 // The same step at the same addresses, for fewer rows.
 inline Step narrowed(Step step, int32_t tokens, int32_t logit_rows) {
   Activations& a = step.activations;
-  for (Matrix* matrix : {&a.hidden, &a.normed, &a.qkv, &a.attended, &a.mlp_normed, &a.gated}) {
+  for (Matrix* matrix : {&a.hidden, &a.normed, &a.qkv, &a.attended, &a.gated}) {
     matrix->rows = tokens;
   }
   for (Matrix* matrix : {&a.head_hidden, &a.head_normed, &a.logits}) matrix->rows = logit_rows;
@@ -77,7 +76,7 @@ class LayerStack {
 
   const ModelSpec& spec() const { return spec_; }
 
-  // Token ids [n] -> hidden [n, hidden_size].
+  // Token ids [n] -> hidden [n, hidden_size], and what the first layer starts from.
   Status embed(Ops& ops, const Step& step) const;
   // hidden, positions, pages -> hidden, for one layer.
   Status layer(Ops& ops, const Step& step, int32_t index) const;

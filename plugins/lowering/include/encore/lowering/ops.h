@@ -26,8 +26,14 @@ struct Matrix {
 };
 
 // Device addresses of one step's inputs, in the order and with the meaning of ForwardBatch. The
-// arrays have a fixed place; what is in them changes from step to step.
+// place of the arrays depends on the recorded sizes alone; what is in them changes from step to
+// step.
 struct StepInputs {
+  // Recorded sizes: no step at these addresses brings more. Array sizes below are in their terms.
+  int32_t max_tokens = 0;
+  int32_t max_requests = 0;  // and logits rows
+  bool decode_only = false;  // every request brings one token, request i is row i
+
   const int32_t* num_tokens = nullptr;        // [1]
   const int32_t* num_requests = nullptr;      // [1]
   const int32_t* num_logit_rows = nullptr;    // [1]
@@ -84,7 +90,7 @@ enum class Epilogue {
 
 // What attention and the KV write of one layer need beside the step's inputs.
 struct AttentionLayer {
-  void* kv = nullptr;  // this device's KV cache, as made by Device::allocate_kv
+  void* kv = nullptr;  // this device's KV cache, as made by Device::describe_kv
   int32_t layer = 0;
   const ModelSpec* spec = nullptr;  // head counts, RoPE; outlives the op
   const Weight* q_norm = nullptr;   // null unless spec->qk_norm
@@ -115,6 +121,14 @@ class Ops {
   // y = x / sqrt(mean(x^2) + eps) * weight, row by row.
   virtual Status rms_norm(Matrix x, const Weight& weight, float eps, Rows rows, Matrix y) = 0;
   virtual Status linear(Matrix x, const Weight& weight, Epilogue epilogue, Rows rows, Matrix y) = 0;
+  // y += x W^T + b, then normed = rms_norm(y) * norm: what closes each half of a layer. A device
+  // that can do both in one pass may leave `normed` in a form that only its own next linear() from
+  // that matrix understands.
+  virtual Status linear_add_norm(Matrix x, const Weight& weight, Rows rows, Matrix y,
+                                 const Weight& norm, float eps, Matrix normed) {
+    ENCORE_RETURN_IF_ERROR(linear(x, weight, Epilogue::kAdd, rows, y));
+    return rms_norm(y, norm, eps, rows, normed);
+  }
   // qkv [n, q_size + 2 kv_size]: normalises (if the model does) and rotates q in place, rotates k,
   // and writes k and v to their pages.
   virtual Status rope_kv_write(Matrix qkv, const AttentionLayer& layer, const StepInputs& step) = 0;

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "encore/backend.h"
 #include "encore/lowering/device.h"
@@ -41,9 +40,14 @@ class StepContext {
   const StepStaging& staging() const { return staging_; }
   uint64_t num_steps() const { return next_ticket_ - 1; }
 
-  // The step whose activations hold `tokens` tokens and `logit_rows` logits rows, and the bytes of
-  // the arena it uses. REQUIRES: both are within the limits.
-  Step step_of(int32_t tokens, int32_t logit_rows, int64_t* arena_bytes = nullptr) const;
+  // The step padded to `tokens` tokens and `requests` requests (and as many logits rows), and the
+  // bytes of the arena it uses. REQUIRES: both are within the limits.
+  Step step_of(int32_t tokens, int32_t requests, bool decode_only,
+               int64_t* arena_bytes = nullptr) const;
+  // Its inputs alone: allocates nothing.
+  StepInputs inputs_of(int32_t tokens, int32_t requests, bool decode_only) const {
+    return staging_.inputs_at(inputs_->data(), tokens, requests, decode_only);
+  }
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
   // Validates and packs the batch, and enqueues its copy to the device.
@@ -59,13 +63,14 @@ class StepContext {
     int64_t tokens, row_status, logprobs, top_tokens, top_logprobs, host_bytes;
     int64_t input_tokens, device_bytes;
   };
-  // Results of one step on their way to the caller.
+  // One step's inputs on their way to the device, and its results on their way to the caller.
   struct Slot {
     Ticket ticket = 0;  // 0: free
     uint64_t mark = 0;
     int32_t rows = 0;
     StepOutput output;
-    std::vector<std::byte> host;
+    std::unique_ptr<DeviceMemoryBlock> inputs;   // host memory
+    std::unique_ptr<DeviceMemoryBlock> results;  // host memory
   };
 
   StepContext(Device& device, const LayerStack& stack, const KvInfo& kv_info, void* kv,
@@ -73,7 +78,7 @@ class StepContext {
   static ResultLayout layout_of(const RunnerLimits& limits);
   StepResults results_at(std::byte* base) const;
   void deliver(const Slot& slot) const;
-  Status poison();
+  Status poison(std::byte* host);
 
   Device& device_;
   const LayerStack& stack_;

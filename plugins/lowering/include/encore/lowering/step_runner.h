@@ -10,6 +10,9 @@
 
 namespace encore::lowering {
 
+// Every request brings exactly one token.
+bool is_decode(const ForwardBatch& batch);
+
 // A runner over a StepContext. Derived classes choose the bucket and enqueue the step's work.
 class StepRunner : public Runner {
  public:
