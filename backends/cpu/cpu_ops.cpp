@@ -47,6 +47,7 @@ int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 kernels::Epilogue kernel_epilogue(lowering::Epilogue epilogue) {
   switch (epilogue) {
     case lowering::Epilogue::kNone:
+    case lowering::Epilogue::kLogits:
       return kernels::Epilogue::kStore;
     case lowering::Epilogue::kAdd:
       return kernels::Epilogue::kAdd;

@@ -148,7 +148,8 @@ Result<std::unique_ptr<LayerStack>> LayerStack::load(
   ENCORE_ASSIGN_OR_RETURN(stack->norm_, load_norm(ops, source, finder, "norm.weight"));
   const char* head = spec.tied_embeddings ? "embed" : "head";
   ENCORE_ASSIGN_OR_RETURN(stack->head_,
-                          load_fused(ops, source, finder, "", {head}, false, Epilogue::kNone));
+                          load_fused(ops, source, finder, "", {head}, false, Epilogue::kLogits));
+  ENCORE_RETURN_IF_ERROR(ops.finish_loading());
   ENCORE_RETURN_IF_ERROR(finder.report());
   return stack;
 }
@@ -191,7 +192,7 @@ Status LayerStack::head(Ops& ops, const Step& step) const {
   ENCORE_RETURN_IF_ERROR(ops.gather_logit_rows(a.hidden, step.inputs, a.head_hidden));
   ENCORE_RETURN_IF_ERROR(
       ops.rms_norm(a.head_hidden, *norm_, spec_.rms_norm_eps, rows, a.head_normed));
-  ENCORE_RETURN_IF_ERROR(ops.linear(a.head_normed, *head_, Epilogue::kNone, rows, a.logits));
+  ENCORE_RETURN_IF_ERROR(ops.linear(a.head_normed, *head_, Epilogue::kLogits, rows, a.logits));
   return ops.sample(a.logits, step.inputs, step.results);
 }
 

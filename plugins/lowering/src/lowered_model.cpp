@@ -126,6 +126,7 @@ Result<RunnerCapture> LoweredModel::create_eager(KvCache& kv, const CaptureOptio
   const auto start = std::chrono::steady_clock::now();
   RunnerCapture capture;
   ENCORE_ASSIGN_OR_RETURN(auto context, context_of(kv, options, &capture.report));
+  ENCORE_RETURN_IF_ERROR(context->warm_up());
   capture.runner = std::make_unique<EagerRunner>(std::move(context), *stack_, observer_);
   capture.report.total_us = microseconds_since(start);
   return capture;
@@ -134,6 +135,7 @@ Result<RunnerCapture> LoweredModel::create_eager(KvCache& kv, const CaptureOptio
 Result<RunnerCapture> LoweredModel::capture_prefill(KvCache& kv, const CaptureOptions& options) {
   CaptureReport report;
   ENCORE_ASSIGN_OR_RETURN(auto context, context_of(kv, options, &report));
+  ENCORE_RETURN_IF_ERROR(context->warm_up());
   return PrefillGraphRunner::capture(std::move(context), *stack_, options, observer_,
                                      std::move(report));
 }
@@ -141,6 +143,7 @@ Result<RunnerCapture> LoweredModel::capture_prefill(KvCache& kv, const CaptureOp
 Result<RunnerCapture> LoweredModel::capture_decode(KvCache& kv, const CaptureOptions& options) {
   CaptureReport report;
   ENCORE_ASSIGN_OR_RETURN(auto context, context_of(kv, options, &report));
+  ENCORE_RETURN_IF_ERROR(context->warm_up());
   return DecodeGraphRunner::capture(std::move(context), *stack_, options, observer_,
                                     std::move(report));
 }

@@ -107,6 +107,23 @@ Status StepContext::poison(std::byte* host) {
   return device_.fill_workspace(kPoisonByte);
 }
 
+Status StepContext::warm_up() {
+  constexpr int32_t kTokens = 128;  // enough to reach the kernels that serve many rows
+  if (warm_) return {};
+  const RunnerLimits& limits = options_.limits;
+  const int32_t few = std::min({limits.max_tokens, limits.max_requests, 1});
+  const Step prefill = step_of(std::min(limits.max_tokens, kTokens), limits.max_requests, false);
+  const Step decode = step_of(few, few, true);
+  // All counts are zero: no op has a live row.
+  ENCORE_RETURN_IF_ERROR(device_.fill(inputs_->data(), 0, inputs_->bytes()));
+  ENCORE_RETURN_IF_ERROR(stack_.forward(device_.ops(), prefill));
+  ENCORE_RETURN_IF_ERROR(stack_.forward(device_.ops(), decode));
+  ENCORE_ASSIGN_OR_RETURN(const uint64_t mark, device_.mark());
+  ENCORE_RETURN_IF_ERROR(device_.wait(mark, -1));
+  warm_ = true;
+  return {};
+}
+
 Status StepContext::stage(const ForwardBatch& batch, const StepOutput& output,
                           int32_t padded_tokens, int32_t padded_requests) {
   ENCORE_RETURN_IF_ERROR(staging_.validate(batch, output));

@@ -86,6 +86,7 @@ enum class Epilogue {
   kNone,     // y = x W^T + b
   kAdd,      // y += x W^T + b
   kSiluMul,  // two parts, gate and up: y = silu(x G^T + bg) * (x U^T + bu)
+  kLogits,   // y = x W^T, and y is f32 whatever the activation dtype
 };
 
 // What attention and the KV write of one layer need beside the step's inputs.
@@ -111,6 +112,8 @@ class Ops {
                                                          size_t weight) = 0;
   virtual Result<std::unique_ptr<Weight>> load_norm(const WeightSource& source, size_t weight) = 0;
   virtual Result<std::unique_ptr<Weight>> load_rope(const ModelSpec& spec) = 0;
+  // After the last load: returns once all weights are in place. Errors: of any load before.
+  virtual Status finish_loading() { return {}; }
 
   // Resolves negative token ids into results.input_tokens, then y[t] = table[input_tokens[t]].
   virtual Status embed(const Weight& table, const StepInputs& step, const StepResults& results,

@@ -50,6 +50,10 @@ class StepContext {
   }
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
+  // Runs an empty step of each kind, so that what the device prepares when an op first runs is
+  // prepared before anything is captured. Once; later calls do nothing.
+  Status warm_up();
+
   // Validates and packs the batch, and enqueues its copy to the device.
   Status stage(const ForwardBatch& batch, const StepOutput& output, int32_t padded_tokens,
                int32_t padded_requests);
@@ -92,6 +96,7 @@ class StepContext {
   int64_t workspace_bytes_ = 0;
   std::array<Slot, kMaxTicketsInFlight> slots_;
   Ticket next_ticket_ = 1;
+  bool warm_ = false;
 };
 
 }  // namespace encore::lowering
