@@ -76,6 +76,10 @@ AttentionWorkspace attention_workspace(const AttentionShape& shape, const Attent
 // Scores are kept in units of log 2, so that exp2 serves.
 inline constexpr float kLog2E = 1.4426950408889634F;
 
+LaunchError launch_attention_plan(const AttentionShape& shape, const AttentionBounds& bounds,
+                                  AttentionPath path, const AttentionInputs& inputs,
+                                  const AttentionWorkspace& workspace, const Launch& launch);
+
 // The kernels of attention_run(). Each covers its own work list and leaves other rows of y alone.
 // Arguments are checked before. shape.element is kBF16 or kF16; head_dim 64, 96 or 128; page_size
 // 16, 32 or 64; tiles are prefill_tile_rows() high.

@@ -33,13 +33,43 @@ LaunchError launch_clusters(void (*kernel)(Params...), dim3 grid, dim3 block, in
 // arrival is visible after the wait. A block must not end while others may read its memory.
 __device__ inline void cluster_arrive() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
 #endif
 }
 __device__ inline void cluster_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 #endif
+}
+
+// What block `rank` of the cluster holds where this block holds `own`, in shared memory.
+__device__ inline float4 load_peer4(const void* own, int rank) {
+  float4 value{};
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(own));
+  asm volatile(
+      "{\n.reg .b32 peer;\n"
+      "mapa.shared::cluster.u32 peer, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [peer];\n}"
+      : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
+      : "r"(address), "r"(rank)
+      : "memory");
+#endif
+  return value;
+}
+__device__ inline float2 load_peer2(const void* own, int rank) {
+  float2 value{};
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(own));
+  asm volatile(
+      "{\n.reg .b32 peer;\n"
+      "mapa.shared::cluster.u32 peer, %2, %3;\n"
+      "ld.shared::cluster.v2.f32 {%0, %1}, [peer];\n}"
+      : "=f"(value.x), "=f"(value.y)
+      : "r"(address), "r"(rank)
+      : "memory");
+#endif
+  return value;
 }
 
 }  // namespace encore::gpu
