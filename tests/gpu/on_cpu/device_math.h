@@ -37,4 +37,9 @@ inline float __fdiv_rn(float x, float y) { return x / y; }
 inline double __dadd_rn(double x, double y) { return x + y; }
 inline double __dmul_rn(double x, double y) { return x * y; }
 inline float rsqrtf(float x) { return 1.0F / sqrtf(x); }
+inline void sincospi(double x, double* sine, double* cosine) {
+  const double rest = x - 2.0 * rint(x / 2.0);  // exact
+  *sine = sin(rest * M_PI);
+  *cosine = cos(rest * M_PI);
+}
 inline float __saturatef(float x) { return x >= 0.0F ? std::min(x, 1.0F) : 0.0F; }

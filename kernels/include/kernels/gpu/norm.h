@@ -11,11 +11,11 @@ namespace encore::gpu {
 struct RmsNormArgs {
   LiveRows rows;
   const void* x = nullptr;  // [rows, hidden_size] bf16
-  int64_t x_stride = 0;     // elements
+  int64_t x_stride = 0;     // elements; strides are multiples of 8
   const void* weight = nullptr;  // [hidden_size] bf16
   void* y = nullptr;             // [rows, hidden_size] bf16; may be x
   int64_t y_stride = 0;
-  int32_t hidden_size = 0;  // a multiple of 8
+  int32_t hidden_size = 0;  // a multiple of 8, at most 16384
   float eps = 0.0F;
 };
 

@@ -1,0 +1,103 @@
+#include "kernels/gpu/norm.h"
+
+#include "gpu_test_support.h"
+
+namespace encore::gpu {
+namespace {
+
+using namespace testing;
+
+constexpr uint16_t kPoison = 0xCDCD;
+
+class NormTest : public GpuTest {};
+
+std::vector<double> expected_row(const uint16_t* x, const uint16_t* weight, int32_t columns,
+                                 double eps) {
+  double sum = 0.0;
+  for (int32_t i = 0; i < columns; ++i)
+    sum += static_cast<double>(from_bf16(x[i])) * from_bf16(x[i]);
+  std::vector<double> y(columns);
+  for (int32_t i = 0; i < columns; ++i) {
+    y[i] = from_bf16(x[i]) / std::sqrt(sum / columns + eps) * from_bf16(weight[i]);
+  }
+  return y;
+}
+
+TEST_F(NormTest, RowsAreNormalisedAndOthersUntouched) {
+  constexpr int32_t kRows = 5;
+  constexpr float kEps = 1e-5F;
+  for (const int32_t columns : {8, 72, 576, 4096, 5120, 8200, 16384}) {
+    for (const int32_t live : {0, 1, 3, 5}) {
+      SCOPED_TRACE(::testing::Message() << columns << " columns, " << live << " live rows");
+      const int64_t x_stride = columns + 16;
+      const int64_t y_stride = columns + 8;
+      const std::vector<uint16_t> x = random_bf16(kRows * x_stride, columns, 3.0F);
+      const std::vector<uint16_t> weight = random_bf16(columns, 7);
+      DeviceBuffer<uint16_t> device_x(x);
+      DeviceBuffer<uint16_t> device_weight(weight);
+      DeviceBuffer<uint16_t> y(kRows * y_stride);
+      DeviceBuffer<int32_t> device_live(std::vector<int32_t>{live});
+      RmsNormArgs args;
+      args.rows = {device_live.get(), kRows};
+      args.x = device_x.get();
+      args.x_stride = x_stride;
+      args.weight = device_weight.get();
+      args.y = y.get();
+      args.y_stride = y_stride;
+      args.hidden_size = columns;
+      args.eps = kEps;
+      ENCORE_GPU_OK(rms_norm(args, launch_));
+      sync();
+      const std::vector<uint16_t> found = y.host();
+      for (int32_t row = 0; row < kRows; ++row) {
+        const auto expected = expected_row(&x[row * x_stride], weight.data(), columns, kEps);
+        for (int32_t i = 0; i < y_stride; ++i) {
+          const uint16_t bits = found[row * y_stride + i];
+          if (row >= live || i >= columns) {
+            ASSERT_EQ(bits, kPoison);
+          } else {  // one bf16 rounding, and f32 sums
+            ASSERT_NEAR(from_bf16(bits), expected[i], std::abs(expected[i]) * 0.00395 + 1e-30);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(NormTest, InPlaceAndAnywhereTheBitsAreTheSame) {
+  constexpr int32_t kRows = 4;
+  constexpr int32_t kColumns = 1024;
+  std::vector<uint16_t> x = random_bf16(kRows * kColumns, 1);
+  std::copy_n(x.begin(), kColumns, x.begin() + 3 * kColumns);  // rows 0 and 3 are equal
+  DeviceBuffer<uint16_t> device_x(x);
+  DeviceBuffer<uint16_t> y(x.size());
+  DeviceBuffer<uint16_t> weight(random_bf16(kColumns, 2));
+  DeviceBuffer<int32_t> live(std::vector<int32_t>{kRows});
+  RmsNormArgs args{{live.get(), kRows},
+                   device_x.get(),
+                   kColumns,
+                   weight.get(),
+                   y.get(),
+                   kColumns,
+                   kColumns,
+                   1e-6F};
+  ENCORE_GPU_OK(rms_norm(args, launch_));
+  args.y = device_x.get();
+  ENCORE_GPU_OK(rms_norm(args, launch_));
+  sync();
+  const std::vector<uint16_t> found = y.host();
+  EXPECT_EQ(found, device_x.host());
+  EXPECT_TRUE(std::equal(found.begin(), found.begin() + kColumns, found.begin() + 3 * kColumns));
+}
+
+TEST_F(NormTest, BadSizesAreRefused) {
+  RmsNormArgs args;
+  args.rows.maximum = 1;
+  for (const int32_t columns : {0, 12, 16392}) {
+    args.hidden_size = columns;
+    EXPECT_EQ(rms_norm(args, launch_), gpuErrorInvalidValue);
+  }
+}
+
+}  // namespace
+}  // namespace encore::gpu
