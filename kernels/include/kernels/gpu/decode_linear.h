@@ -3,8 +3,10 @@
 //   y[m, n] = epilogue( scale[m] * sum_k x[m, k] * w[n, k] + bias[n] )
 //
 // bf16 operands, f32 accumulation. Every byte of w is read once, so the time is bytes(w) over
-// memory bandwidth and all else hides behind the loads. A row's bits do not depend on the number of
-// rows, except where a tuning says so.
+// memory bandwidth and all else hides behind the loads. A row's bits depend neither on the other
+// rows nor, within variants of equal decode_linear_bits(), on how many there are.
+//
+// Weights are read before the kernel ahead in the stream has finished, so none may write them.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +25,11 @@ enum class DecodeEpilogue : int32_t {
 };
 
 struct DecodeLinearProblem {
-  int32_t m = 0, n = 0, k = 0;      // m: recorded rows; rows past the live ones may hold anything
-  const void* w = nullptr;          // [n, k] bf16
-  const void* x = nullptr;          // [m, k] bf16
-  void* y = nullptr;                // [m, n] ([m, n/2] for kSiluMul), bf16, or f32 if output says so
-  const void* bias = nullptr;       // [n] bf16 or null
+  int32_t m = 0, n = 0, k = 0;  // m: recorded rows; rows past the live ones may hold anything
+  const void* w = nullptr;      // [n, k] bf16
+  const void* x = nullptr;      // [m, k] bf16
+  void* y = nullptr;            // [m, n] ([m, n/2] for kSiluMul), bf16, or f32 if output says so
+  const void* bias = nullptr;   // [n] bf16 or null
   DecodeEpilogue epilogue = DecodeEpilogue::kStore;
   Element output = Element::kBF16;  // kF32: kStore only (logits)
 
@@ -50,9 +52,15 @@ struct DecodeLinearPlan {
 };
 inline constexpr int32_t kDecodeLinearMaxSumsq = 512;
 
-// Candidate tunings of a shape, for choosing by timing. `variant` counts from 0; variant 0 is the
-// default. Which variants there are depends on n, k, epilogue and m.
+// Candidate tunings of a shape on the current device, for choosing by timing. `variant` counts from
+// 0; variant 0 is the default. Which variants there are depends on n, k, epilogue and m. 0 if the
+// shape is not served or there is no device.
 int32_t decode_linear_num_variants(const DecodeLinearProblem& problem);
+
+// A number that says how a variant cuts its sums: variants with equal numbers give a row the same
+// bits whatever m is, where n, k, epilogue and inputs are equal. Variant 0's is the same for every
+// m. -1 if there is no such variant.
+int32_t decode_linear_bits(const DecodeLinearProblem& problem, int32_t variant);
 
 // Whether the shape is served at all: m in 1..64; n a multiple of 8 (16 for kSiluMul); k of 64;
 // pointers aligned to 16 bytes.

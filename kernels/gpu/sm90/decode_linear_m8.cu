@@ -1,0 +1,7 @@
+#include "sm90/decode_linear_pick.cuh"
+
+namespace encore::gpu {
+
+template DecodeKernel pick_decode_kernel<8>(const DecodeForm& form);
+
+}  // namespace encore::gpu
