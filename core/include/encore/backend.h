@@ -209,8 +209,11 @@ class Model {
   virtual Status check_guards() const = 0;
 };
 
+// As LoadOptions::tensor_parallel_rank: this process runs every rank, rank r on device `device + r`.
+inline constexpr int32_t kAllRanks = -1;
+
 struct LoadOptions {
-  int32_t tensor_parallel_rank = 0;
+  int32_t tensor_parallel_rank = 0;  // or kAllRanks
   int32_t tensor_parallel_size = 1;
   // Called now and then with bytes loaded so far; returning false cancels. May be empty.
   std::function<bool(int64_t done_bytes, int64_t total_bytes)> progress;

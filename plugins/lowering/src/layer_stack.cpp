@@ -21,6 +21,7 @@ enum Stage : int32_t {
   kGather,
   kFinalNorm,
   kHead,
+  kGatherLogits,
   kSample,
 };
 
@@ -84,8 +85,8 @@ Result<std::unique_ptr<Weight>> load_norm(Ops& ops, const WeightSource& source,
 
 }  // namespace
 
-ActivationPlan::ActivationPlan(const ModelSpec& spec, DType activation_dtype, int32_t tokens,
-                               int32_t logit_rows) {
+ActivationPlan::ActivationPlan(const ModelSpec& spec, const Shard& shard, DType activation_dtype,
+                               int32_t tokens, int32_t logit_rows) {
   const int64_t width = dtype_info(activation_dtype).block_bytes;
   const auto add = [&](const char* name, Matrix Activations::*member, int32_t rows, int64_t columns,
                        int64_t element_bytes, Stage first, Stage last) {
@@ -100,6 +101,10 @@ ActivationPlan::ActivationPlan(const ModelSpec& spec, DType activation_dtype, in
   add("gated", &A::gated, tokens, spec.intermediate_size, width, kGateUp, kDown);
   add("head_hidden", &A::head_hidden, logit_rows, spec.hidden_size, width, kGather, kFinalNorm);
   add("head_normed", &A::head_normed, logit_rows, spec.hidden_size, width, kFinalNorm, kHead);
+  const int64_t part_rows = head_rows(spec, shard);
+  if (part_rows != spec.vocab_size) {
+    add("part logits", &A::part_logits, logit_rows, part_rows, sizeof(float), kHead, kGatherLogits);
+  }
   add("logits", &A::logits, logit_rows, spec.vocab_size, sizeof(float), kHead, kSample);
   arena_.solve();
 }
@@ -109,13 +114,15 @@ Activations ActivationPlan::at(std::byte* base) const {
   for (const Entry& entry : entries_) {
     activations.*entry.member = {base + arena_.offset(entry.id), entry.rows, entry.columns};
   }
+  if (activations.part_logits.data == nullptr) activations.part_logits = activations.logits;
   return activations;
 }
 
 Result<std::unique_ptr<LayerStack>> LayerStack::load(
-    Ops& ops, const ModelSpec& spec, const WeightSource& source,
+    Ops& ops, const ModelSpec& spec, const Shard& shard, const WeightSource& source,
     const std::function<bool(int64_t, int64_t)>& progress) {
-  std::unique_ptr<LayerStack> stack(new LayerStack(spec));
+  std::unique_ptr<LayerStack> stack(new LayerStack(spec, shard));
+  const Epilogue closing = stack->closing_epilogue();
   WeightFinder finder(source, progress);
   ENCORE_ASSIGN_OR_RETURN(const size_t embedding, finder.find("embed.weight"));
   ENCORE_ASSIGN_OR_RETURN(stack->embedding_, ops.load_embedding(source, embedding));
@@ -137,11 +144,11 @@ Result<std::unique_ptr<LayerStack>> LayerStack::load(
       ENCORE_ASSIGN_OR_RETURN(layer.q_norm, norm("q_norm"));
       ENCORE_ASSIGN_OR_RETURN(layer.k_norm, norm("k_norm"));
     }
-    ENCORE_ASSIGN_OR_RETURN(layer.o, linear({"o"}, spec.attention_output_bias, Epilogue::kAdd));
+    ENCORE_ASSIGN_OR_RETURN(layer.o, linear({"o"}, spec.attention_output_bias, closing));
     ENCORE_ASSIGN_OR_RETURN(layer.mlp_norm, norm("mlp_norm"));
     ENCORE_ASSIGN_OR_RETURN(layer.gate_up,
                             linear({"gate", "up"}, spec.mlp_bias, Epilogue::kSiluMul));
-    ENCORE_ASSIGN_OR_RETURN(layer.down, linear({"down"}, spec.mlp_bias, Epilogue::kAdd));
+    ENCORE_ASSIGN_OR_RETURN(layer.down, linear({"down"}, spec.mlp_bias, closing));
     stack->layers_.push_back(std::move(layer));
     ENCORE_RETURN_IF_ERROR(finder.report());
   }
@@ -170,20 +177,29 @@ Status LayerStack::layer(Ops& ops, const Step& step, int32_t index) const {
   const Rows tokens{step.inputs.num_tokens, a.hidden.rows};
   const AttentionLayer attention{step.kv,    index, &spec_, layer.q_norm.get(), layer.k_norm.get(),
                                  rope_.get()};
-  const float eps = spec_.rms_norm_eps;
   ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.qkv, Epilogue::kNone, tokens, a.qkv));
   ENCORE_RETURN_IF_ERROR(ops.rope_kv_write(a.qkv, attention, step.inputs));
   ENCORE_RETURN_IF_ERROR(ops.attention(a.qkv, attention, step.inputs, a.attended));
-  ENCORE_RETURN_IF_ERROR(
-      ops.linear_add_norm(a.attended, *layer.o, tokens, a.hidden, *layer.mlp_norm, eps, a.normed));
+  ENCORE_RETURN_IF_ERROR(close_half(ops, step, a.attended, *layer.o, layer.mlp_norm.get()));
   ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.gate_up, Epilogue::kSiluMul, tokens, a.gated));
   // Each layer leaves the next one's input behind.
   const size_t next = static_cast<size_t>(index) + 1;
-  if (next == layers_.size()) {
-    return ops.linear(a.gated, *layer.down, Epilogue::kAdd, tokens, a.hidden);
+  const Weight* norm = next < layers_.size() ? layers_[next].attention_norm.get() : nullptr;
+  return close_half(ops, step, a.gated, *layer.down, norm);
+}
+
+Status LayerStack::close_half(Ops& ops, const Step& step, Matrix x, const Weight& weight,
+                              const Weight* norm) const {
+  const Activations& a = step.activations;
+  const Rows tokens{step.inputs.num_tokens, a.hidden.rows};
+  const float eps = spec_.rms_norm_eps;
+  if (shard_.num_ranks == 1 && norm != nullptr) {
+    return ops.linear_add_norm(x, weight, tokens, a.hidden, *norm, eps, a.normed);
   }
-  return ops.linear_add_norm(a.gated, *layer.down, tokens, a.hidden, *layers_[next].attention_norm,
-                             eps, a.normed);
+  ENCORE_RETURN_IF_ERROR(ops.linear(x, weight, closing_epilogue(), tokens, a.hidden));
+  if (shard_.num_ranks > 1) ENCORE_RETURN_IF_ERROR(ops.all_reduce(a.hidden, tokens));
+  if (norm == nullptr) return {};
+  return ops.rms_norm(a.hidden, *norm, eps, tokens, a.normed);
 }
 
 Status LayerStack::head(Ops& ops, const Step& step) const {
@@ -192,7 +208,10 @@ Status LayerStack::head(Ops& ops, const Step& step) const {
   ENCORE_RETURN_IF_ERROR(ops.gather_logit_rows(a.hidden, step.inputs, a.head_hidden));
   ENCORE_RETURN_IF_ERROR(
       ops.rms_norm(a.head_hidden, *norm_, spec_.rms_norm_eps, rows, a.head_normed));
-  ENCORE_RETURN_IF_ERROR(ops.linear(a.head_normed, *head_, Epilogue::kLogits, rows, a.logits));
+  ENCORE_RETURN_IF_ERROR(ops.linear(a.head_normed, *head_, Epilogue::kLogits, rows, a.part_logits));
+  if (a.part_logits.data != a.logits.data) {
+    ENCORE_RETURN_IF_ERROR(ops.all_gather(a.part_logits, rows, a.logits));
+  }
   return ops.sample(a.logits, step.inputs, step.results);
 }
 

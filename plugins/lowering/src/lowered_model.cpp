@@ -75,10 +75,11 @@ Status LoweredKvCache::read_page(int32_t page, std::span<std::byte> destination)
 Result<std::unique_ptr<LoweredModel>> LoweredModel::load(std::unique_ptr<Device> device,
                                                          const ModelSpec& spec,
                                                          const WeightSource& source,
-                                                         const LoadOptions& options) {
+                                                         const LoadOptions& options,
+                                                         const Shard& shard) {
   std::unique_ptr<LoweredModel> model(new LoweredModel(std::move(device)));
   ENCORE_ASSIGN_OR_RETURN(model->stack_,
-                          LayerStack::load(model->device_->ops(), spec, source, options.progress));
+                          LayerStack::load(model->device_->ops(), spec, shard, source, options.progress));
   return model;
 }
 

@@ -73,6 +73,10 @@ class PrefillGraphRunner::BreakingOps final : public Ops {
   Status gather_logit_rows(Matrix x, const StepInputs& step, Matrix y) override {
     return inner_.gather_logit_rows(x, step, y);
   }
+  Status all_reduce(Matrix x, Rows rows) override { return inner_.all_reduce(x, rows); }
+  Status all_gather(Matrix part, Rows rows, Matrix whole) override {
+    return inner_.all_gather(part, rows, whole);
+  }
   Status sample(Matrix logits, const StepInputs& step, const StepResults& results) override {
     return inner_.sample(logits, step, results);
   }

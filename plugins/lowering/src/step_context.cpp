@@ -56,8 +56,8 @@ Result<std::unique_ptr<StepContext>> StepContext::create(Device& device, GuardLi
   ENCORE_ASSIGN_OR_RETURN(context->inputs_, allocate("step inputs", context->staging_.bytes()));
   ENCORE_ASSIGN_OR_RETURN(context->results_,
                           allocate("step results", context->layout_.device_bytes));
-  const ActivationPlan plan(stack.spec(), device.activation_dtype(), limits.max_tokens,
-                            limits.max_requests);
+  const ActivationPlan plan(stack.spec(), stack.shard(), device.activation_dtype(),
+                            limits.max_tokens, limits.max_requests);
   ENCORE_ASSIGN_OR_RETURN(context->arena_, allocate("arena", plan.bytes()));
   int64_t added_bytes = 0;
   const WorkspaceRequest request{limits.max_tokens, limits.max_requests, limits.max_context,
@@ -93,7 +93,8 @@ StepResults StepContext::results_at(std::byte* base) const {
 
 Step StepContext::step_of(int32_t tokens, int32_t requests, bool decode_only,
                           int64_t* arena_bytes) const {
-  const ActivationPlan plan(stack_.spec(), device_.activation_dtype(), tokens, requests);
+  const ActivationPlan plan(stack_.spec(), stack_.shard(), device_.activation_dtype(), tokens,
+                            requests);
   if (arena_bytes != nullptr) *arena_bytes = plan.bytes();
   return {inputs_of(tokens, requests, decode_only), results_at(results_->data()),
           plan.at(arena_->data()), kv_};

@@ -11,6 +11,7 @@
 
 #include "encore/lowering/arena.h"
 #include "encore/lowering/ops.h"
+#include "encore/lowering/shard.h"
 #include "encore/model_spec.h"
 #include "encore/status.h"
 #include "encore/weights.h"
@@ -26,13 +27,16 @@ struct Activations {
   Matrix gated;        // [tokens, intermediate_size]
   Matrix head_hidden;  // [logit_rows, hidden_size]
   Matrix head_normed;  // [logit_rows, hidden_size]
+  Matrix part_logits;  // [logit_rows, head_rows], f32; the logits themselves on one rank
   Matrix logits;       // [logit_rows, vocab_size], f32
 };
 
 // Where the activations of a step of that many rows lie, relative to the arena's start.
 class ActivationPlan {
  public:
-  ActivationPlan(const ModelSpec& spec, DType activation_dtype, int32_t tokens, int32_t logit_rows);
+  // `spec` is the rank's own, see shard.h.
+  ActivationPlan(const ModelSpec& spec, const Shard& shard, DType activation_dtype, int32_t tokens,
+                 int32_t logit_rows);
   int64_t bytes() const { return arena_.bytes(); }
   Activations at(std::byte* base) const;
 
@@ -61,7 +65,9 @@ inline Step narrowed(Step step, int32_t tokens, int32_t logit_rows) {
   for (Matrix* matrix : {&a.hidden, &a.normed, &a.qkv, &a.attended, &a.gated}) {
     matrix->rows = tokens;
   }
-  for (Matrix* matrix : {&a.head_hidden, &a.head_normed, &a.logits}) matrix->rows = logit_rows;
+  for (Matrix* matrix : {&a.head_hidden, &a.head_normed, &a.part_logits, &a.logits}) {
+    matrix->rows = logit_rows;
+  }
   return step;
 }
 
@@ -69,12 +75,14 @@ inline Step narrowed(Step step, int32_t tokens, int32_t logit_rows) {
 // number of runners share it.
 class LayerStack {
  public:
+  // `spec` and `source` are the rank's own, see shard.h.
   // Errors: the ops'; kCancelled if `progress` returns false.
   static Result<std::unique_ptr<LayerStack>> load(
-      Ops& ops, const ModelSpec& spec, const WeightSource& source,
+      Ops& ops, const ModelSpec& spec, const Shard& shard, const WeightSource& source,
       const std::function<bool(int64_t, int64_t)>& progress);
 
   const ModelSpec& spec() const { return spec_; }
+  const Shard& shard() const { return shard_; }
 
   // Token ids [n] -> hidden [n, hidden_size], and what the first layer starts from.
   Status embed(Ops& ops, const Step& step) const;
@@ -96,9 +104,15 @@ class LayerStack {
     std::unique_ptr<Weight> gate_up;
     std::unique_ptr<Weight> down;
   };
-  explicit LayerStack(const ModelSpec& spec) : spec_(spec) {}
+  LayerStack(const ModelSpec& spec, const Shard& shard) : spec_(spec), shard_(shard) {}
+  // What o and down do to the residual stream: it enters the sum over ranks once.
+  Epilogue closing_epilogue() const { return shard_.rank == 0 ? Epilogue::kAdd : Epilogue::kNone; }
+  // hidden += x W^T + b over all ranks; then normed = rms_norm(hidden) * norm, unless norm is null.
+  Status close_half(Ops& ops, const Step& step, Matrix x, const Weight& weight,
+                    const Weight* norm) const;
 
   ModelSpec spec_;
+  Shard shard_;
   std::unique_ptr<Weight> embedding_;
   std::unique_ptr<Weight> rope_;
   std::vector<Layer> layers_;

@@ -41,11 +41,18 @@ class LoweredKvCache final : public KvCache {
 // Owns the device and the weights; runners and caches borrow from it and must go first.
 class LoweredModel final : public Model {
  public:
+  // `spec` and `source` are those of the shard, see shard.h.
   // Errors: the weights'; kCancelled if options.progress says so.
   static Result<std::unique_ptr<LoweredModel>> load(std::unique_ptr<Device> device,
                                                     const ModelSpec& spec,
                                                     const WeightSource& source,
-                                                    const LoadOptions& options);
+                                                    const LoadOptions& options,
+                                                    const Shard& shard = {});
+  // Allocates what the cache's runners share, if that has not been done: the part of making the
+  // first runner that may run out of memory, and takes no step. Adds its bytes to the report.
+  Status reserve(KvCache& kv, const CaptureOptions& options, CaptureReport* report) {
+    return context_of(kv, options, report).status();
+  }
 
   ModelInfo info() const override { return device_->model_info(); }
   Result<std::unique_ptr<KvCache>> create_kv(const KvOptions& options) override;

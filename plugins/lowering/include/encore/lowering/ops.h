@@ -140,6 +140,20 @@ class Ops {
                            Matrix y) = 0;
   // y[i] = x[step.logit_rows[i]].
   virtual Status gather_logit_rows(Matrix x, const StepInputs& step, Matrix y) = 0;
+  // Sums x over all ranks in place, in the order of the ranks: all get the same bits. Every rank
+  // calls it at the same point of the same step.
+  virtual Status all_reduce(Matrix x, Rows rows) {
+    static_cast<void>(x);
+    static_cast<void>(rows);
+    return unimplemented("this device runs on one rank only");
+  }
+  // whole [m, n * ranks] = the ranks' part [m, n] side by side, f32 whatever the activation dtype.
+  virtual Status all_gather(Matrix part, Rows rows, Matrix whole) {
+    static_cast<void>(part);
+    static_cast<void>(rows);
+    static_cast<void>(whole);
+    return unimplemented("this device runs on one rank only");
+  }
   // logits [m, vocab_size] f32 whatever the activation dtype.
   virtual Status sample(Matrix logits, const StepInputs& step, const StepResults& results) = 0;
 };
