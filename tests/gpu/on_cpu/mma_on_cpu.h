@@ -7,6 +7,11 @@
 
 #include "gpu_on_cpu.h"
 
+template <typename T>
+T __ldcg(const T* address) {
+  return *address;
+}
+
 namespace encore::gpu {
 
 using f16 = __half;
