@@ -320,6 +320,7 @@ class Compute {
     last_block(r, work, half);
     if (last > 0) {
       next_block<true>(r, work, last - 1, half);
+#pragma unroll 1
       for (int block = last - 2; block >= 0; --block) next_block<false>(r, work, block, false);
       wait_for_values(false);
     } else {
