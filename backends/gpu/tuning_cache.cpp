@@ -134,9 +134,7 @@ Status TuningCache::load() {
   std::ifstream file(path_, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) return damaged("it cannot be read");
-  ENCORE_ASSIGN_OR_RETURN(Choices choices, parse(text));
-  choices.merge(choices_);
-  choices_ = std::move(choices);
+  ENCORE_ASSIGN_OR_RETURN(choices_, parse(text));
   return {};
 }
 

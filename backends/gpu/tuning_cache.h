@@ -33,8 +33,8 @@ class TuningCache {
   // An empty folder keeps nothing on disk.
   TuningCache(std::filesystem::path folder, std::string identity);
 
-  // Takes the file's choices in, if there is a file. Errors: kDataLoss for one that is damaged or
-  // another identity's: nothing of it is used, and the next save() replaces it.
+  // Replaces what is held by the file's choices, if there is a file. Errors: kDataLoss for one that
+  // is damaged or another identity's: it is not used, and the next save() replaces it.
   Status load();
   // Errors: kUnavailable, naming the path; an older file is then still whole.
   Status save() const;
