@@ -1,0 +1,35 @@
+// A stream capture, made executable.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "encore/lowering/device.h"
+#include "encore/status.h"
+#include "vendor.h"
+
+namespace encore::gpu {
+
+class GpuGraph final : public lowering::DeviceGraph {
+ public:
+  // Instantiates `graph` (which stays the caller's) and puts it on the device.
+  // Errors: kOutOfMemory; kInternal.
+  static Result<std::unique_ptr<GpuGraph>> create(gpuGraph_t graph, gpuStream_t stream);
+  ~GpuGraph() override;
+  GpuGraph(const GpuGraph&) = delete;
+  GpuGraph& operator=(const GpuGraph&) = delete;
+
+  int64_t executable_bytes() const override { return executable_bytes_; }
+  int32_t num_nodes() const override { return num_nodes_; }
+
+  Status launch(gpuStream_t stream) const;
+
+ private:
+  GpuGraph() = default;
+
+  gpuGraphExec_t executable_ = nullptr;
+  int64_t executable_bytes_ = 0;
+  int32_t num_nodes_ = 0;
+};
+
+}  // namespace encore::gpu

@@ -1,0 +1,251 @@
+#include "ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "encore/forward_batch.h"
+#include "gpu_status.h"
+#include "kernels/gpu/norm.h"
+#include "kernels/gpu/rope.h"
+#include "kernels/gpu/rows.h"
+#include "kernels/gpu/sample.h"
+
+namespace encore::gpu {
+namespace {
+
+Status status_of(LaunchError error, const char* kernel) {
+  if (error == 0) return {};
+  static_cast<void>(gpuGetLastError());
+  return gpu_status(static_cast<gpuError_t>(error), std::string("launching ") + kernel);
+}
+
+template <typename T>
+const T& as(const lowering::Weight& weight) {
+  return static_cast<const T&>(weight);  // every weight of these ops came from their loader
+}
+
+const void* values_of(const lowering::Weight* weight) {
+  return weight == nullptr ? nullptr : as<VectorWeight>(*weight).values;
+}
+
+LiveRows live_rows(lowering::Rows rows) { return {rows.live, rows.maximum}; }
+
+}  // namespace
+
+GpuOps::GpuOps(const OpsSettings& settings, std::unique_ptr<Blas> blas, MemoryAccount& account)
+    : settings_(settings),
+      account_(account),
+      blas_(std::move(blas)),
+      choice_(*blas_, settings.compute_capability == 90) {}
+
+Status GpuOps::embed(const lowering::Weight& table, const lowering::StepInputs& step,
+                     const lowering::StepResults& results, lowering::Matrix y) {
+  const auto& embedding = as<EmbeddingWeight>(table);
+  EmbedArgs args;
+  args.tokens = {step.num_tokens, y.rows};
+  args.token_ids = step.token_ids;
+  args.previous_tokens = results.tokens;
+  args.input_tokens = results.input_tokens;
+  args.table = embedding.table;
+  args.vocab_size = embedding.vocab_size;
+  args.hidden_size = embedding.hidden_size;
+  args.y = y.data;
+  return status_of(gpu::embed(args, launch()), "embed");
+}
+
+AttentionShape GpuOps::attention_shape(const ModelSpec& spec, const KvLayout& layout) const {
+  return {static_cast<int32_t>(spec.num_heads), layout, Element::kBF16};
+}
+
+AttentionBounds GpuOps::attention_bounds(const lowering::StepInputs& step) const {
+  return {step.max_tokens, step.max_requests, step.decode_only, settings_.num_processors};
+}
+
+Status GpuOps::plan_attention(const lowering::AttentionLayer& layer,
+                              const lowering::StepInputs& step) {
+  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
+  const auto& rope = as<RopeWeight>(*layer.rope);
+  StepTablesArgs args;
+  args.tokens = {step.num_tokens, step.max_tokens};
+  args.positions = step.positions;
+  args.token_request = step.token_request;
+  args.page_start = step.page_start;
+  args.page_ids = step.page_ids;
+  args.inv_freq = reinterpret_cast<const float*>(rope.memory->data());
+  args.attention_scale = rope.attention_scale;
+  args.rotary_dim = rope.rotary_dim;
+  args.page_size = kv.layout.page_size;
+  args.num_pages = kv.num_pages;
+  args.cos_sin = workspace().cos_sin;
+  args.slots = workspace().slots;
+  ENCORE_RETURN_IF_ERROR(status_of(step_tables(args, launch()), "step_tables"));
+  const AttentionShape shape = attention_shape(*layer.spec, kv.layout);
+  const AttentionInputs inputs{step.num_requests, step.q_start, step.kv_len, step.page_start,
+                               step.page_ids};
+  return status_of(attention_plan(shape, attention_bounds(step),
+                                  attention_path(shape, settings_.compute_capability), inputs,
+                                  workspace().attention, launch()),
+                   "attention_plan");
+}
+
+Status GpuOps::rms_norm(lowering::Matrix x, const lowering::Weight& weight, float eps,
+                        lowering::Rows rows, lowering::Matrix y) {
+  if (deferred_.matrix == y.data) deferred_ = {};
+  RmsNormArgs args;
+  args.rows = live_rows(rows);
+  args.x = x.data;
+  args.x_stride = x.columns;
+  args.weight = as<VectorWeight>(weight).values;
+  args.y = y.data;
+  args.y_stride = y.columns;
+  args.hidden_size = x.columns;
+  args.eps = eps;
+  return status_of(gpu::rms_norm(args, launch()), "rms_norm");
+}
+
+Status GpuOps::blas_linear(lowering::Matrix x, const LinearWeight& weight, lowering::Rows rows,
+                           lowering::Matrix y) {
+  const bool silu = weight.shape.epilogue == lowering::Epilogue::kSiluMul;
+  void* target = silu ? workspace().gate_up : y.data;
+  ENCORE_RETURN_IF_ERROR(blas_->multiply(
+      product_of(weight.shape, x.rows), {x.data, weight.w, weight.bias, target}, settings_.stream));
+  if (!silu) return {};
+  SiluMulArgs args;
+  args.rows = live_rows(rows);
+  args.x = target;
+  args.y = y.data;
+  args.columns = y.columns;
+  return status_of(silu_mul(args, launch()), "silu_mul");
+}
+
+// Fills in what all streaming products share: `problem` has the epilogue's own fields.
+Status GpuOps::stream_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
+                             DecodeLinearProblem problem, int32_t* num_sumsq_out) {
+  problem.w = weight.w;
+  problem.x = x.data;
+  problem.bias = weight.bias;
+  if (deferred_.matrix == x.data) {
+    problem.sumsq = workspace().sumsq;
+    problem.num_sumsq = deferred_.num_sumsq;
+    problem.eps = deferred_.eps;
+  }
+  DecodeLinearPlan plan;
+  ENCORE_RETURN_IF_ERROR(status_of(decode_linear_plan(problem, variant, &plan), "decode_linear"));
+  *num_sumsq_out = plan.num_sumsq_out;
+  return status_of(decode_linear_run(plan, launch()), "decode_linear");
+}
+
+Status GpuOps::linear(lowering::Matrix x, const lowering::Weight& weight, lowering::Epilogue,
+                      lowering::Rows rows, lowering::Matrix y) {
+  const auto& linear = as<LinearWeight>(weight);
+  const int32_t variant = choice_.variant(linear.class_index, x.rows);
+  if (variant == LinearChoice::kByBlas) return blas_linear(x, linear, rows, y);
+  DecodeLinearProblem problem = streaming_problem(linear.shape, x.rows);
+  problem.y = y.data;
+  int32_t num_sumsq = 0;
+  return stream_linear(x, linear, variant, problem, &num_sumsq);
+}
+
+// The streaming kernel leaves y * norm and partial sums of squares; the next linear, which the same
+// choice sends to the streaming kernel, divides by the root mean square.
+Status GpuOps::linear_add_norm(lowering::Matrix x, const lowering::Weight& weight,
+                               lowering::Rows rows, lowering::Matrix y,
+                               const lowering::Weight& norm, float eps, lowering::Matrix normed) {
+  const auto& linear = as<LinearWeight>(weight);
+  const int32_t variant = choice_.variant(linear.class_index, x.rows);
+  if (variant == LinearChoice::kByBlas) {
+    ENCORE_RETURN_IF_ERROR(blas_linear(x, linear, rows, y));
+    return rms_norm(y, norm, eps, rows, normed);
+  }
+  DecodeLinearProblem problem = streaming_problem(linear.shape, x.rows);
+  problem.y = y.data;
+  problem.norm_weight = as<VectorWeight>(norm).values;
+  problem.x_out = normed.data;
+  problem.sumsq_out = workspace().sumsq;
+  int32_t num_sumsq = 0;
+  ENCORE_RETURN_IF_ERROR(stream_linear(x, linear, variant, problem, &num_sumsq));
+  deferred_ = {normed.data, num_sumsq, eps};
+  return {};
+}
+
+Status GpuOps::rope_kv_write(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                             const lowering::StepInputs& step) {
+  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
+  const auto& rope = as<RopeWeight>(*layer.rope);
+  RopeKvArgs args;
+  args.tokens = {step.num_tokens, qkv.rows};
+  args.qkv = qkv.data;
+  args.qkv_stride = qkv.columns;
+  args.q_norm_weight = values_of(layer.q_norm);
+  args.k_norm_weight = values_of(layer.k_norm);
+  args.norm_eps = layer.spec->rms_norm_eps;
+  args.pairing = rope.pairing;
+  args.num_heads = static_cast<int32_t>(layer.spec->num_heads);
+  args.rotary_dim = rope.rotary_dim;
+  args.cos_sin = workspace().cos_sin;
+  args.slots = workspace().slots;
+  args.kv = {kv.pages + layer.layer * kv.layer_bytes(), kv.num_pages, kv.layout};
+  return status_of(gpu::rope_kv_write(args, launch()), "rope_kv_write");
+}
+
+Status GpuOps::attention(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                         const lowering::StepInputs& step, lowering::Matrix y) {
+  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
+  const AttentionShape shape = attention_shape(*layer.spec, kv.layout);
+  AttentionArgs args;
+  args.inputs = {step.num_requests, step.q_start, step.kv_len, step.page_start, step.page_ids};
+  args.kv = {kv.pages + layer.layer * kv.layer_bytes(), kv.num_pages, kv.layout};
+  args.q = qkv.data;
+  args.q_stride = qkv.columns;
+  args.y = y.data;
+  args.y_stride = y.columns;
+  args.scale = 1.0F / std::sqrt(static_cast<float>(layer.spec->head_dim));
+  args.workspace = workspace().attention;
+  return status_of(
+      attention_run(shape, attention_bounds(step),
+                    attention_path(shape, settings_.compute_capability), args, launch()),
+      "attention");
+}
+
+Status GpuOps::gather_logit_rows(lowering::Matrix x, const lowering::StepInputs& step,
+                                 lowering::Matrix y) {
+  GatherRowsArgs args;
+  args.rows = {step.num_logit_rows, y.rows};
+  args.index = step.logit_rows;
+  args.x = x.data;
+  args.y = y.data;
+  args.columns = x.columns;
+  return status_of(gather_rows(args, launch()), "gather_rows");
+}
+
+Status GpuOps::sample(lowering::Matrix logits, const lowering::StepInputs& step,
+                      const lowering::StepResults& results) {
+  static_assert(sizeof(gpu::RowSampling) == sizeof(encore::RowSampling));
+  static_assert(sizeof(gpu::TokenBias) == sizeof(encore::TokenBias));
+  static_assert(sizeof(gpu::TokenCount) == sizeof(encore::TokenCount));
+  SampleArgs args;
+  args.rows = {step.num_logit_rows, logits.rows};
+  args.logits = static_cast<const float*>(logits.data);
+  args.logits_stride = logits.columns;
+  args.vocab_size = logits.columns;
+  args.num_valid_tokens = step.num_valid_tokens;
+  args.params = reinterpret_cast<const gpu::RowSampling*>(step.sampling);
+  args.bias_start = step.bias_start;
+  args.biases = reinterpret_cast<const gpu::TokenBias*>(step.biases);
+  args.history_start = step.history_start;
+  args.history = reinterpret_cast<const gpu::TokenCount*>(step.history);
+  args.logit_rows = step.logit_rows;
+  args.token_ids = step.token_ids;
+  args.input_tokens = results.input_tokens;
+  args.tokens = results.tokens;
+  args.row_status = results.row_status;
+  args.token_logprobs = results.logprobs;
+  args.top_tokens = results.top_tokens;
+  args.top_logprobs = results.top_logprobs;
+  args.max_logprobs = results.max_logprobs;
+  args.workspace = workspace().sample;
+  return status_of(gpu::sample(args, launch()), "sample");
+}
+
+}  // namespace encore::gpu

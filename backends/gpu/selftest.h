@@ -1,0 +1,14 @@
+// A quick known-answer run of the device's kernels.
+#pragma once
+
+#include "blas.h"
+#include "encore/status.h"
+#include "memory.h"
+
+namespace encore::gpu {
+
+// On the current device: a norm and a product, checked against the host's arithmetic.
+// Errors: kInternal naming what was wrong.
+Status selftest(Blas& blas, MemoryAccount& account);
+
+}  // namespace encore::gpu
