@@ -33,7 +33,7 @@ std::unique_ptr<Backend> load() {
 }  // namespace
 
 PluginArguments& plugin_arguments() {
-  static PluginArguments arguments{ENCORE_DEFAULT_PLUGIN, {}, 0.0F, 0};
+  static PluginArguments arguments{ENCORE_DEFAULT_PLUGIN, {}, 0.0F, 0.0F, 0};
   return arguments;
 }
 
@@ -51,6 +51,8 @@ bool parse_plugin_argument(std::string_view argument) {
     arguments.options.emplace_back(std::string(option, equals), equals + 1);
   } else if (const char* tolerance = value_of(argument, "--logit-tolerance=")) {
     arguments.logit_tolerance = std::strtof(tolerance, nullptr);
+  } else if (const char* reference = value_of(argument, "--reference-tolerance=")) {
+    arguments.reference_tolerance = std::strtof(reference, nullptr);
   } else if (const char* device = value_of(argument, "--device=")) {
     arguments.device = std::atoi(device);
   } else {

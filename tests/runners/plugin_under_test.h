@@ -1,10 +1,12 @@
 // The backend that this run of the tests is about, loaded as the host would load it.
 //
 //   encore_runner_test --plugin=/path/to/encore_backend_x.so [--option=key=value]...
-//                      [--logit-tolerance=1e-3] [--device=0]
+//                      [--logit-tolerance=1e-3] [--reference-tolerance=0.3] [--device=0]
 //
 // Without --plugin it is the CPU plugin of this build. On a device that rounds differently from
-// mode to mode, the tolerance says how far logits of two modes may be apart; 0 means equal bits.
+// mode to mode, the logit tolerance says how far logits of two modes may be apart; 0 means equal
+// bits. The reference tolerance is the least that is allowed between logits and the float32
+// goldens, for a device whose activations are coarser than the CPU's.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +23,7 @@ struct PluginArguments {
   std::string plugin;
   std::vector<std::pair<std::string, std::string>> options;
   float logit_tolerance = 0.0F;
+  float reference_tolerance = 0.0F;
   int32_t device = 0;
 };
 
