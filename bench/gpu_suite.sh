@@ -13,7 +13,7 @@
 #   ENCORE_RUNNER_ARGS more arguments of encore_runner_test     "--logit-tolerance=0.02"
 #   ENCORE_REFERENCE_MODELS  of tests/goldens/gpu_reference.py  all
 #   ENCORE_TEST_FILTER GoogleTest filter of kernels and sanitize                  *
-set -uo pipefail
+set -ufo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${ENCORE_BUILD_DIR:-$root/build/cuda}
@@ -53,10 +53,13 @@ part() {
   return "$status"
 }
 
-# programs PATTERN: the build's programs whose path matches, less those that imitate a GPU.
+# programs PATTERN: the build's programs whose path matches, less those that imitate a GPU; the
+# pattern itself if there are none, so that the part fails instead of passing for want of programs.
 programs() {
-  find "$build" -path "$1" -type f -perm -u+x -not -path '*/CMakeFiles/*' -not -path '*/on_cpu/*' |
-    sort
+  local found
+  found=$(find "$build" -path "$1" -type f -perm -u+x -not -path '*/CMakeFiles/*' \
+    -not -path '*/on_cpu/*' | sort)
+  echo "${found:-$1}"
 }
 
 describe_machine() {
@@ -152,7 +155,7 @@ run_baseline() {
   done
 }
 
-# Small shapes only: tests name their larger cases so that the filter can leave them out.
+# Programs run 10 to 100 times slower here: ENCORE_TEST_FILTER keeps them to small shapes.
 run_sanitize() {
   local program tool
   for tool in memcheck racecheck; do

@@ -13,19 +13,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-void read_rows(const Json& json, ReferenceCase& result, std::optional<LogitError>& bf16) {
-  for (const Json& row : json.at("rows")) {
-    auto logits = row.at("logits").get<std::vector<float>>();
-    if (row.contains("bf16_rms_error")) {
-      if (!bf16) bf16.emplace();
-      bf16->add(row.at("bf16_max_error"), row.at("bf16_rms_error"),
-                static_cast<int64_t>(logits.size()));
-    }
-    result.rows.emplace(row.at("position").get<int32_t>(), std::move(logits));
+ReferenceRow read_row(const Json& json) {
+  ReferenceRow row;
+  row.logits = json.at("logits").get<std::vector<float>>();
+  if (json.contains("bf16_rms_error")) {
+    row.bf16 = LogitError::of(json.at("bf16_max_error"), json.at("bf16_rms_error"),
+                              static_cast<int64_t>(row.logits.size()));
   }
+  return row;
 }
 
-ReferenceCase read_case(const Json& json, std::optional<LogitError>& bf16) {
+ReferenceCase read_case(const Json& json) {
   ReferenceCase result;
   result.name = json.at("name");
   result.tokens = json.at("prompt_ids").get<std::vector<int32_t>>();
@@ -39,7 +37,9 @@ ReferenceCase read_case(const Json& json, std::optional<LogitError>& bf16) {
     throw std::runtime_error("case " + result.name + " has not one top-2 gap per greedy token");
   }
   for (size_t i = 0; i < best.size(); ++i) result.gaps.push_back(best[i] - second[i]);
-  read_rows(json, result, bf16);
+  for (const Json& row : json.at("rows")) {
+    result.rows.emplace(row.at("position").get<int32_t>(), read_row(row));
+  }
   return result;
 }
 
@@ -55,10 +55,18 @@ void LogitError::add(const std::vector<float>& found, const std::vector<float>& 
   count_ += static_cast<int64_t>(expected.size());
 }
 
-void LogitError::add(double max, double rms, int64_t count) {
-  max_ = std::max(max_, max);
-  sum_of_squares_ += rms * rms * static_cast<double>(count);
-  count_ += count;
+void LogitError::add(const LogitError& other) {
+  max_ = std::max(max_, other.max_);
+  sum_of_squares_ += other.sum_of_squares_;
+  count_ += other.count_;
+}
+
+LogitError LogitError::of(double max, double rms, int64_t count) {
+  LogitError error;
+  error.max_ = max;
+  error.sum_of_squares_ = rms * rms * static_cast<double>(count);
+  error.count_ = count;
+  return error;
 }
 
 double LogitError::rms() const {
@@ -72,7 +80,8 @@ Reference read_reference(const std::string& path) {
   Reference reference;
   reference.text = json.at("reference");
   for (const Json& entry : json.at("cases")) {
-    reference.cases.push_back(read_case(entry, reference.bf16));
+    reference.cases.push_back(read_case(entry));
+    for (const auto& [position, row] : reference.cases.back().rows) reference.bf16.add(row.bf16);
   }
   return reference;
 }

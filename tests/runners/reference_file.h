@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +16,11 @@ class LogitError {
  public:
   // REQUIRES: equal sizes. A NaN or infinite difference stays: max() is then infinite.
   void add(const std::vector<float>& found, const std::vector<float>& expected);
+  void add(const LogitError& other);
   // The errors of `count` logits that somebody else compared.
-  void add(double max, double rms, int64_t count);
+  static LogitError of(double max, double rms, int64_t count);
 
+  int64_t count() const { return count_; }
   double max() const { return max_; }
   double rms() const;
 
@@ -29,12 +30,17 @@ class LogitError {
   int64_t count_ = 0;
 };
 
+struct ReferenceRow {
+  std::vector<float> logits;
+  LogitError bf16;  // transformers in bf16; count() is 0 if the file has no such run
+};
+
 struct ReferenceCase {
   std::string name;
   int32_t prompt_length = 0;
-  std::vector<int32_t> tokens;                 // prompt, then the greedy tokens
-  std::vector<float> gaps;                     // best logit less the second, of each greedy token
-  std::map<int32_t, std::vector<float>> rows;  // logits after the token at that position
+  std::vector<int32_t> tokens;           // prompt, then the greedy tokens
+  std::vector<float> gaps;               // best logit less the second, of each greedy token
+  std::map<int32_t, ReferenceRow> rows;  // what follows the token at that position
 
   int32_t num_greedy() const { return static_cast<int32_t>(gaps.size()); }
 };
@@ -42,7 +48,7 @@ struct ReferenceCase {
 struct Reference {
   std::string text;  // for people: versions and how it was computed
   std::vector<ReferenceCase> cases;
-  std::optional<LogitError> bf16;  // transformers in bf16, over all rows
+  LogitError bf16;  // over all rows
 };
 
 // Throws what nlohmann::json throws, or std::runtime_error, if the file is missing or not such a

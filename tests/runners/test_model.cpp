@@ -17,7 +17,10 @@ namespace {
 
 }  // namespace
 
-std::string goldens_folder() { return ENCORE_GOLDENS_FOLDER; }
+std::string goldens_folder() {
+  const char* folder = std::getenv("ENCORE_TEST_GOLDENS");
+  return folder == nullptr ? ENCORE_GOLDENS_FOLDER : folder;
+}
 
 std::string models_folder() {
   const char* folder = std::getenv("ENCORE_TEST_MODELS");

@@ -18,7 +18,8 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-// tests/goldens, and the folder named by ENCORE_TEST_MODELS (empty if unset).
+// tests/goldens, or the folder named by ENCORE_TEST_GOLDENS where the tests were not built; and the
+// folder named by ENCORE_TEST_MODELS (empty if unset).
 std::string goldens_folder();
 std::string models_folder();
 // SmolLM2's file, or empty if ENCORE_TEST_MODELS has none.
