@@ -348,8 +348,19 @@ void print_step(const Memory& b, int m, double floor_ms) {
   std::fflush(stdout);
 }
 
+// Kernels that share a multiprocessor must agree on how it divides its memory.
+template <typename Kernel>
+void agree_on_shared_memory(Kernel kernel) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                             cudaSharedmemCarveoutMaxShared),
+        "carve-out");
+}
+
 int run() {
   const Memory b;
+  agree_on_shared_memory(embed);
+  agree_on_shared_memory(rope);
+  agree_on_shared_memory(attention);
   const double bytes = 2.0 * kElements;
   const double read_ms = time_graph(
       [&](cudaStream_t stream) {

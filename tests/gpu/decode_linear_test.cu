@@ -7,6 +7,7 @@
 #include "gpu_test_support.h"
 #include "kernels/gpu/decode_linear.h"
 #include "sm90/decode_linear_geometry.h"
+#include "sm90/decode_linear_shape.cuh"
 
 namespace encore::gpu {
 namespace {
@@ -243,12 +244,11 @@ std::vector<DecodeTuning> all_forms(const DecodeLinearProblem& problem) {
         for (int split : {1, 2, 4}) {
           for (int smem : {0, kWholeSmemBytes}) {
             DecodeTuning t{warpgroups, tiles, sets, split, smem, 1};
-            const int tokens = std::max(8, problem.m);
-            const int stage = t.row_tiles() * 8192 + 128 * (tokens > 32   ? 64
-                                                            : tokens > 16 ? 32
-                                                                          : 16);
-            if (smem == 0)
-              t.smem_bytes = 4096 + std::max(3 * stage, t.row_tiles() * tokens * 2 * 272);
+            const int tokens = problem.m <= 16 ? 16 : problem.m <= 32 ? 32 : 64;
+            if (smem == 0) {
+              t.smem_bytes = 4096 + decode_received_bytes(t.row_tiles(), tokens) +
+                             3 * (t.row_tiles() * kTileBytes + tokens * kStepK * 2);
+            }
             if (decode_geometry_valid(problem, decode_geometry(problem, t, decode_num_sms()))) {
               found.push_back(t);
             }

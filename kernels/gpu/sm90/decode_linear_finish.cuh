@@ -1,4 +1,7 @@
-// From accumulators to results: directly, or by way of an exchange of partial sums in the cluster.
+// From sums over k to results. The unit is a fragment: 16 rows of w by 8 tokens, as a warp holds it
+// after a multiplication. Lane i has rows i / 4 and i / 4 + 8, tokens 2 * (i % 4) and the next:
+// {row 0 token 0, row 0 token 1, row 1 token 0, row 1 token 1}. For a token, lanes of equal i % 4
+// touch 8 consecutive elements, and the other 8 of a 32-byte sector come right after.
 #pragma once
 
 #include "sm90/barrier.cuh"
@@ -6,267 +9,285 @@
 
 namespace encore::gpu {
 
-// The two halves of cluster_sync(). Every thread of the cluster does both, in turn; warps whole.
-__device__ inline void cluster_arrive() {
-  __syncwarp();
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-__device__ inline void cluster_wait() {
-  __syncwarp();
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-struct alignas(8) Bf16x4 {
-  bf16x2 low, high;
-};
-__device__ inline Bf16x4 to_bf16x4(float4 v) {
-  return {__floats2bfloat162_rn(v.x, v.y), __floats2bfloat162_rn(v.z, v.w)};
-}
-__device__ inline float4 to_float4(Bf16x4 v) {
-  const float2 low = __bfloat1622float2(v.low);
-  const float2 high = __bfloat1622float2(v.high);
-  return {low.x, low.y, high.x, high.y};
-}
 __device__ inline float silu_times(float gate, float up) {
   return gate / (1.0F + __expf(-gate)) * up;
 }
-__device__ inline float4 silu_times(float4 gate, float4 up) {
-  return {silu_times(gate.x, up.x), silu_times(gate.y, up.y), silu_times(gate.z, up.z),
-          silu_times(gate.w, up.w)};
-}
-__device__ inline float4 scale_and_add(float4 v, float scale, float4 bias) {
-  return {v.x * scale + bias.x, v.y * scale + bias.y, v.z * scale + bias.z, v.w * scale + bias.w};
+
+// A lane's two rows of a fragment and what belongs to them.
+template <typename S>
+struct FragmentRows {
+  int n[2];
+  bool inside[2];  // not past the last output
+  float bias[2] = {};
+  float up_bias[2] = {};
+  float norm_weight[2] = {};
+
+  FragmentRows() = default;
+  __device__ FragmentRows(const DecodeParams& p, int first_row) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      n[half] = first_row + half * 8 + threadIdx.x % 32 / 4;
+      inside[half] = n[half] < S::out_n(p);
+      if (!inside[half]) continue;
+      if (p.bias != nullptr) {
+        bias[half] = __bfloat162float(p.bias[n[half]]);
+        if (S::kSilu) up_bias[half] = __bfloat162float(p.bias[S::out_n(p) + n[half]]);
+      }
+      if (S::kAdd && p.x_out != nullptr)
+        norm_weight[half] = __bfloat162float(p.norm_weight[n[half]]);
+    }
+  }
+};
+
+// y = epilogue of a fragment, for kStore and kSiluMul. `up` is read for kSiluMul only.
+template <typename S>
+__device__ void store_fragment(const DecodeParams& p, const FragmentRows<S>& rows, int first_token,
+                               const float* sum, const float* up, const float* scale) {
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    const int token = first_token + threadIdx.x % 4 * 2 + c;
+    if (token >= p.m) continue;
+    const float factor = scale[token];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (!rows.inside[half]) continue;
+      float value = sum[half * 2 + c] * factor + rows.bias[half];
+      if constexpr (S::kSilu) {
+        value = silu_times(value, up[half * 2 + c] * factor + rows.up_bias[half]);
+      }
+      const size_t to = static_cast<size_t>(token) * S::out_n(p) + rows.n[half];
+      if (!S::kSilu && p.store_f32) {
+        static_cast<float*>(p.y)[to] = value;
+      } else {
+        static_cast<bf16*>(p.y)[to] = __float2bfloat16(value);
+      }
+    }
+  }
 }
 
-// ---- direct ----
+// ---- direct: a warpgroup stores the sums it holds ----
 
-// A warpgroup stores the sums it holds. Of a tile's 16 rows a warp, a thread has two (8 apart), and
-// of each 8 tokens two neighbours: see wgmma.cuh. For a token the lanes of equal lane % 4 write 8
-// consecutive elements, and the other 8 of the 32-byte sector follow.
 template <typename S>
 __device__ void store_direct(const DecodeParams& p, const float (&acc)[S::kTiles][S::kTokens / 2],
                              const float* scale, int group, int warpgroup) {
   constexpr int kOut = S::kSilu ? 1 : S::kTiles;
-  const int warp = threadIdx.x / 32 % 4;
-  const int lane = threadIdx.x % 32;
-  const int out_n = S::kSilu ? p.n / 2 : p.n;
 #pragma unroll
   for (int t = 0; t < kOut; ++t) {
     const int tile = S::kSilu ? warpgroup : S::tile_of(warpgroup, t);
+    const FragmentRows<S> rows(
+        p, (group * S::kOutTiles + tile) * kMmaRows + static_cast<int>(threadIdx.x) / 32 % 4 * 16);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int n = (group * S::kOutTiles + tile) * kMmaRows + warp * 16 + half * 8 + lane / 4;
-      if (n >= out_n) continue;
-      const float bias = p.bias == nullptr ? 0.0F : __bfloat162float(p.bias[n]);
-      const float up_bias =
-          S::kSilu && p.bias != nullptr ? __bfloat162float(p.bias[out_n + n]) : 0.0F;
-#pragma unroll
-      for (int i = 0; i < S::kTokens / 4; ++i) {
-        const int token = i / 2 * 8 + lane % 4 * 2 + i % 2;
-        if (token >= p.m) continue;
-        const int at = i / 2 * 4 + half * 2 + i % 2;
-        float value = acc[t][at] * scale[token] + bias;
-        if constexpr (S::kSilu) {
-          value = silu_times(value, acc[1][at] * scale[token] + up_bias);
-        }
-        const size_t to = static_cast<size_t>(token) * out_n + n;
-        if (!S::kSilu && p.store_f32) {
-          static_cast<float*>(p.y)[to] = value;
-        } else {
-          static_cast<bf16*>(p.y)[to] = __float2bfloat16(value);
-        }
-      }
+    for (int j = 0; j < S::kTokens / 8; ++j) {
+      if (8 * j >= p.m) break;
+      store_fragment<S>(p, rows, 8 * j, &acc[t][4 * j], &acc[S::kTiles - 1][4 * j], scale);
     }
   }
 }
 
-// ---- exchange ----
+// ---- exchange: the blocks of a cluster send each other what they have ----
 
-// Where a thread works after the exchange: four consecutive rows of w (two times four for
-// kSiluMul), of which this block finishes 64 / split a tile; of tokens `first_token`, + step, ...
+// The two halves of a cluster barrier, for whole warps. Arriving orders nothing: what peers look at
+// is set up before barrier_init_fence().
+__device__ inline void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ inline void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// Stores four floats in a peer's shared memory and tells a barrier there of 16 bytes.
+__device__ inline void send(uint32_t to, uint32_t barrier, const float* v) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+      "[%5];" ::"r"(to),
+      "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
+      : "memory");
+}
+
+// Where fragments lie in a block's receive buffer: [source rank][fragment row block][8
+// tokens][lane] float4. A rank finishes a fixed 64 / split rows of every tile, `row_blocks`
+// fragments in all.
 template <typename S>
-struct ExchangeUnit {
-  // Tokens a thread does at once. With split 1 it may have twice as many.
-  static constexpr int kUnits = S::kTokens > 16 ? S::kTokens / 16 : 1;
-  int row, tile, n, first_token, token_step, units_per_token, num_units;
-  bool inside;  // n is not past the end
+struct Received {
+  static constexpr int kTokenBlocks = S::kTokens / 8;
+  int per_tile, row_blocks;
 
-  __device__ ExchangeUnit(const DecodeParams& p, int group, int rank, int thread) {
-    const int units_per_tile = kMmaRows / 4 / p.split;
-    units_per_token = S::kOutTiles * units_per_tile;
-    const int unit = thread % units_per_token;
-    tile = unit / units_per_tile;
-    row = rank * (kMmaRows / p.split) + unit % units_per_tile * 4;
-    n = (group * S::kOutTiles + tile) * kMmaRows + row;
-    inside = n < (S::kSilu ? p.n / 2 : p.n);
-    first_token = thread / units_per_token;
-    token_step = S::kSetThreads / units_per_token;
-    num_units = (S::kTokens + token_step - 1) / token_step;
+  __device__ explicit Received(int split)
+      : per_tile(4 / split), row_blocks(S::kRowTiles * per_tile) {}
+  __device__ int at(int source, int row_block, int j) const {
+    return ((source * row_blocks + row_block) * kTokenBlocks + j) * 32 +
+           static_cast<int>(threadIdx.x) % 32;
   }
-  __device__ int token(int i) const { return first_token + i * token_step; }
+  // Adds up in rank order.
+  __device__ void sum(const float4* received, int split, int row_block, int j, float* out) const {
+    float4 parts[kMaxSplit];
+#pragma unroll
+    for (int source = 0; source < kMaxSplit; ++source) {
+      parts[source] = source < split ? received[at(source, row_block, j)] : float4{};
+    }
+    float4 total = parts[0];
+#pragma unroll
+    for (int source = 1; source < kMaxSplit; ++source) {
+      if (source >= split) continue;
+      total.x += parts[source].x, total.y += parts[source].y;
+      total.z += parts[source].z, total.w += parts[source].w;
+    }
+    out[0] = total.x, out[1] = total.y, out[2] = total.z, out[3] = total.w;
+  }
 };
 
-// Column-major, so that a token's rows are contiguous.
+// A warp has 16 rows of its tile, which one rank finishes.
 template <typename S>
-__device__ void write_partial(const float (&acc)[S::kTokens / 2], float* partial, int tile) {
-  const int warp = threadIdx.x / 32 % 4;
-  const int lane = threadIdx.x % 32;
-  float* mine = partial + tile * S::kTokens * kPartialStride + warp * 16 + lane / 4;
+__device__ void send_fragments(const DecodeParams& p, const float (&acc)[S::kTokens / 2],
+                               const float4* received, const uint64_t* barrier, int rank) {
+  const Received<S> where(p.split);
+  const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  const int tile = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
+  const int peer = warp / where.per_tile;
+  const int row_block = tile * where.per_tile + warp % where.per_tile;
+  const uint32_t peer_barrier = peer_address(barrier, peer);
 #pragma unroll
   for (int j = 0; j < S::kTokens / 8; ++j) {
-    float* column = mine + (8 * j + lane % 4 * 2) * kPartialStride;
-    column[0] = acc[4 * j];
-    column[kPartialStride] = acc[4 * j + 1];
-    column[8] = acc[4 * j + 2];
-    column[kPartialStride + 8] = acc[4 * j + 3];
+    send(peer_address(received + where.at(rank, row_block, j), peer), peer_barrier, &acc[4 * j]);
   }
 }
 
-// Sum over the cluster of one unit, in rank order. All loads go out before the first is used.
+// kAdd of a fragment by a warp: y += sum, and what the next product reads.
 template <typename S>
-__device__ float4 sum_partials(const DecodeParams& p, const float* partial, int tile, int token,
-                               int row) {
-  const float* mine = partial + (tile * S::kTokens + token) * kPartialStride + row;
-  float4 parts[kMaxSplit];
+class FragmentAdder {
+ public:
+  FragmentAdder() = default;
+  // Reads what y was; memory answers while the sums are made.
+  __device__ FragmentAdder(const DecodeParams& p, int first_row, int first_token)
+      : rows_(p, first_row), first_token_(first_token) {
 #pragma unroll
-  for (int rank = 0; rank < kMaxSplit; ++rank) {
-    if (rank < p.split) parts[rank] = load_peer(peer_address(mine, rank));
+    for (int i = 0; i < 4; ++i) {
+      if (live(p, i)) old_[i] = static_cast<const bf16*>(p.y)[at(p, i)];
+    }
   }
-  float4 sum = parts[0];
+  // Gives lane i < 8 the sum of squares of token `first_token` + i over the fragment's rows.
+  __device__ float store(const DecodeParams& p, const float* sum, const float* scale) const {
+    float sumsq[2] = {};
 #pragma unroll
-  for (int rank = 1; rank < kMaxSplit; ++rank) {
-    if (rank >= p.split) break;
-    sum.x += parts[rank].x, sum.y += parts[rank].y;
-    sum.z += parts[rank].z, sum.w += parts[rank].w;
-  }
-  return sum;
-}
-
-// Adds `value` to y, and leaves what the next product reads. The units of one token are lanes next
-// to each other, a power of two of them.
-template <typename S>
-__device__ void store_added(const DecodeParams& p, const ExchangeUnit<S>& unit, int token,
-                            float4 value, Bf16x4 old, Bf16x4 norm_weight, int group, int rank) {
-  const size_t to = static_cast<size_t>(token) * p.n + unit.n;
-  float sumsq = 0.0F;
-  if (unit.inside && token < p.m) {
-    const float4 before = to_float4(old);
-    const Bf16x4 sum =
-        to_bf16x4({before.x + value.x, before.y + value.y, before.z + value.z, before.w + value.w});
-    *reinterpret_cast<Bf16x4*>(static_cast<bf16*>(p.y) + to) = sum;
-    if (p.x_out != nullptr) {
-      const float4 f = to_float4(sum);
-      const float4 g = to_float4(norm_weight);
-      *reinterpret_cast<Bf16x4*>(p.x_out + to) =
-          to_bf16x4({f.x * g.x, f.y * g.y, f.z * g.z, f.w * g.w});
-      sumsq = (f.x * f.x + f.y * f.y) + (f.z * f.z + f.w * f.w);
+    for (int i = 0; i < 4; ++i) {
+      if (!live(p, i)) continue;
+      const float value = sum[i] * scale[token(i)] + rows_.bias[i / 2];
+      const bf16 y = __float2bfloat16(__bfloat162float(old_[i]) + value);
+      static_cast<bf16*>(p.y)[at(p, i)] = y;
+      if (p.x_out == nullptr) continue;
+      const float rounded = __bfloat162float(y);
+      p.x_out[at(p, i)] = __float2bfloat16(rounded * rows_.norm_weight[i / 2]);
+      sumsq[i % 2] += rounded * rounded;
     }
-  }
-  if (p.x_out == nullptr) return;
-  for (int d = 1; d < unit.units_per_token; d *= 2) {
-    sumsq += __shfl_xor_sync(0xffffffffU, sumsq, d);
-  }
-  if (threadIdx.x % unit.units_per_token == 0 && token < p.m) {
-    p.sumsq_out[static_cast<size_t>(token) * p.num_row_groups * p.split + group * p.split + rank] =
-        sumsq;
-  }
-}
-
-// What the epilogue of a thread's units reads from memory.
-template <typename S>
-struct ExchangeInputs {
-  static constexpr bool kAdd = S::kEpilogue == DecodeEpilogue::kAdd;
-  float4 bias = {};
-  float4 up_bias = {};
-  Bf16x4 norm_weight = {};
-  Bf16x4 old[ExchangeUnit<S>::kUnits] = {};
-
-  __device__ ExchangeInputs(const DecodeParams& p, const ExchangeUnit<S>& unit) {
-    if (!unit.inside) return;
-    if (p.bias != nullptr) {
-      bias = to_float4(*reinterpret_cast<const Bf16x4*>(p.bias + unit.n));
-      if constexpr (S::kSilu) {
-        up_bias = to_float4(*reinterpret_cast<const Bf16x4*>(p.bias + p.n / 2 + unit.n));
-      }
-    }
-    if (kAdd && p.x_out != nullptr) {
-      norm_weight = *reinterpret_cast<const Bf16x4*>(p.norm_weight + unit.n);
-    }
-  }
-  __device__ void load_old(const DecodeParams& p, const ExchangeUnit<S>& unit, int first) {
 #pragma unroll
-    for (int i = 0; i < ExchangeUnit<S>::kUnits; ++i) {
-      const int token = unit.token(first + i);
-      if (!unit.inside || token >= p.m) continue;
-      old[i] = *reinterpret_cast<const Bf16x4*>(static_cast<const bf16*>(p.y) +
-                                                static_cast<size_t>(token) * p.n + unit.n);
+    for (int d = 4; d < 32; d *= 2) {
+      sumsq[0] += __shfl_xor_sync(0xffffffffU, sumsq[0], d);
+      sumsq[1] += __shfl_xor_sync(0xffffffffU, sumsq[1], d);
     }
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const float even = __shfl_sync(0xffffffffU, sumsq[0], lane / 2 % 4);
+    const float odd = __shfl_sync(0xffffffffU, sumsq[1], lane / 2 % 4);
+    return lane % 2 == 0 ? even : odd;
   }
+
+ private:
+  __device__ int token(int i) const { return first_token_ + threadIdx.x % 4 * 2 + i % 2; }
+  __device__ bool live(const DecodeParams& p, int i) const {
+    return rows_.inside[i / 2] && token(i) < p.m;
+  }
+  __device__ size_t at(const DecodeParams& p, int i) const {
+    return static_cast<size_t>(token(i)) * p.n + rows_.n[i / 2];
+  }
+
+  FragmentRows<S> rows_;
+  int first_token_;
+  bf16 old_[4];
 };
 
+// What a block does once all partial sums for it have come: its fragments of live tokens,
+// `row_blocks` for each 8 tokens, are dealt out to the consumer warps.
 template <typename S>
-__device__ void store_unit(const DecodeParams& p, const ExchangeUnit<S>& unit, int token,
-                           float4 value) {
-  if (!unit.inside || token >= p.m) return;
-  const size_t to = static_cast<size_t>(token) * (S::kSilu ? p.n / 2 : p.n) + unit.n;
-  if (!S::kSilu && p.store_f32) {
-    *reinterpret_cast<float4*>(static_cast<float*>(p.y) + to) = value;
-  } else {
-    *reinterpret_cast<Bf16x4*>(static_cast<bf16*>(p.y) + to) = to_bf16x4(value);
+class ExchangeFinish {
+ public:
+  __device__ ExchangeFinish(const DecodeParams& p, float4* received, const float* scale,
+                            DecodeBarriers* barriers)
+      : p_(p),
+        where_(p.split),
+        received_(received),
+        scale_(scale),
+        barriers_(barriers),
+        rank_(static_cast<int>(blockIdx.x) % p.split),
+        group_(static_cast<int>(blockIdx.x) / p.split),
+        row_blocks_(S::kOutTiles * where_.per_tile),
+        num_fragments_((p.m + 7) / 8 * row_blocks_) {}
+
+  // kAdd: the first fragment's reads, to be had long before its sums.
+  __device__ FragmentAdder<S> first_adder() const {
+    return first() < num_fragments_ ? adder(first()) : FragmentAdder<S>{};
   }
-}
 
-// All consumers of the block, with their partial sums in acc. Two cluster barriers, in which the
-// helper warps take part too: after the first, every block's partial sums are there; after the
-// second, every block has read them, so none leaves (and gives its memory back) too early.
-//
-// The partial sums overwrite the ring. That is safe: each of this block's consumers has waited for
-// every copy into the ring (no copy is on its way), and the barrier of consumers comes after all
-// their multiplications have finished reading it. No copy follows, so no proxy fence is needed.
-template <typename S>
-__device__ void exchange_and_store(const DecodeParams& p, const float (&acc)[S::kTokens / 2],
-                                   float* partial, const float* scale, DecodeBarriers* barriers) {
-  constexpr int kUnits = ExchangeUnit<S>::kUnits;
-  const int rank = static_cast<int>(blockIdx.x) % p.split;
-  const int group = static_cast<int>(blockIdx.x) / p.split;
-  named_barrier_sync(1, S::kConsumers);
-  write_partial<S>(acc, partial, threadIdx.x / kWarpgroupThreads);
-  cluster_arrive();
-
-  const ExchangeUnit<S> unit(p, group, rank, threadIdx.x);
-  ExchangeInputs<S> inputs(p, unit);
-  for (int first = 0; first < unit.num_units; first += kUnits) {
-    if constexpr (ExchangeInputs<S>::kAdd) inputs.load_old(p, unit, first);
-    if (first == 0) cluster_wait();  // the loads above arrive while the cluster gathers
-
-    float4 sums[kUnits] = {};
-    float4 up_sums[kUnits] = {};
-#pragma unroll
-    for (int i = 0; i < kUnits; ++i) {
-      const int token = unit.token(first + i);
-      if (token >= p.m) continue;
-      sums[i] = sum_partials<S>(p, partial, unit.tile, token, unit.row);
-      if constexpr (S::kSilu) up_sums[i] = sum_partials<S>(p, partial, 1, token, unit.row);
-    }
-    if (first + kUnits >= unit.num_units) cluster_arrive();
-
-    barrier_wait(&barriers->scale_full, 0);
-#pragma unroll
-    for (int i = 0; i < kUnits; ++i) {
-      const int token = unit.token(first + i);
-      const float factor = token < p.m ? scale[token] : 0.0F;
-      float4 value = scale_and_add(sums[i], factor, inputs.bias);
-      if constexpr (ExchangeInputs<S>::kAdd) {
-        store_added<S>(p, unit, token, value, inputs.old[i], inputs.norm_weight, group, rank);
-      } else {
-        if constexpr (S::kSilu) {
-          value = silu_times(value, scale_and_add(up_sums[i], factor, inputs.up_bias));
-        }
-        store_unit<S>(p, unit, token, value);
+  __device__ void store() const {
+    wait();
+#pragma unroll 1
+    for (int f = first(); f < num_fragments_; f += S::kSetWarps) {
+      float sum[4];
+      float up[4] = {};
+      where_.sum(received_, p_.split, row_block(f), token_block(f), sum);
+      if constexpr (S::kSilu) {
+        where_.sum(received_, p_.split, where_.per_tile + row_block(f), token_block(f), up);
       }
+      store_fragment<S>(p_, FragmentRows<S>(p_, first_row(f)), 8 * token_block(f), sum, up, scale_);
     }
   }
-  cluster_wait();
-}
+
+  __device__ void add(FragmentAdder<S> next) const {
+    wait();
+#pragma unroll 1
+    for (int f = first(); f < num_fragments_; f += S::kSetWarps) {
+      const FragmentAdder<S> now = next;
+      if (f + S::kSetWarps < num_fragments_) next = adder(f + S::kSetWarps);
+      float sum[4];
+      where_.sum(received_, p_.split, row_block(f), token_block(f), sum);
+      const float sumsq = now.store(p_, sum, scale_);
+      // Only this warp reads this fragment, so its place can carry the sum of squares.
+      __syncwarp();
+      if (threadIdx.x % 32 < 8) *sumsq_of(row_block(f), token_block(f), threadIdx.x % 32) = sumsq;
+    }
+    if (p_.x_out == nullptr) return;
+    named_barrier_sync(1, S::kConsumers);
+    const int token = threadIdx.x;
+    if (token >= p_.m) return;
+    float total = 0.0F;
+#pragma unroll 1
+    for (int i = 0; i < row_blocks_; ++i) total += *sumsq_of(i, token / 8, token % 8);
+    p_.sumsq_out[static_cast<size_t>(token) * p_.num_row_groups * p_.split + group_ * p_.split +
+                 rank_] = total;
+  }
+
+ private:
+  __device__ static int first() { return static_cast<int>(threadIdx.x) / 32; }
+  __device__ int row_block(int f) const { return f % row_blocks_; }
+  __device__ int token_block(int f) const { return f / row_blocks_; }
+  __device__ int first_row(int f) const {
+    const int tile = row_block(f) / where_.per_tile;
+    return (group_ * S::kOutTiles + tile) * kMmaRows +
+           (rank_ * where_.per_tile + row_block(f) % where_.per_tile) * 16;
+  }
+  __device__ FragmentAdder<S> adder(int f) const { return {p_, first_row(f), 8 * token_block(f)}; }
+  __device__ float* sumsq_of(int row_block, int token_block, int i) const {
+    return reinterpret_cast<float*>(received_ + (row_block * (S::kTokens / 8) + token_block) * 32) +
+           i;
+  }
+  __device__ void wait() const {
+    barrier_wait_cluster(&barriers_->received, 0);
+    barrier_wait(&barriers_->scale_full, 0);
+  }
+
+  const DecodeParams& p_;
+  Received<S> where_;
+  float4* received_;
+  const float* scale_;
+  DecodeBarriers* barriers_;
+  int rank_, group_, row_blocks_, num_fragments_;
+};
 
 }  // namespace encore::gpu

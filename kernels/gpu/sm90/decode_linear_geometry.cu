@@ -30,11 +30,10 @@ DecodeGeometry decode_geometry(const DecodeLinearProblem& problem, const DecodeT
   g.num_clusters = ceil_div(g.num_row_groups, rounds);
 
   const int stage_bytes = tuning.row_tiles() * kTileBytes + g.token_tile * kStepK * 2;
-  const int partial_bytes = g.form.direct ? 0
-                                          : tuning.row_tiles() * g.token_tile * kPartialStride *
-                                                static_cast<int>(sizeof(float));
+  const int received_bytes =
+      g.form.direct ? 0 : decode_received_bytes(tuning.row_tiles(), g.token_tile);
   auto bytes_of = [&](int stages) {
-    return kSmemAlignBytes + decode_layout(stage_bytes, stages, partial_bytes, g.token_tile).bytes;
+    return kSmemAlignBytes + decode_layout(stage_bytes, stages, received_bytes, g.token_tile).bytes;
   };
   const int most_stages = std::min(kMaxStages, rounds * g.k_steps);
   while (g.stages < most_stages && bytes_of(g.stages + 1) <= tuning.smem_bytes) ++g.stages;

@@ -77,6 +77,28 @@ __device__ void consume_direct(const DecodeParams& p, uint32_t ring, DecodeBarri
   }
 }
 
+// Nobody reads a peer's memory: partial sums are sent, with the receiver's barrier counting bytes.
+// So a block may leave once it has received all that is its own, for then no peer sends it more.
+// It must have started before others send: hence the cluster barrier, long since complete. The
+// buffer is not part of the ring, which copies may still be filling when a faster peer sends.
+template <typename S>
+__device__ void consume_exchange(const DecodeParams& p, uint32_t ring, DecodeBarriers* barriers,
+                                 const float* scale, float4* received) {
+  const ExchangeFinish<S> finish(p, received, scale, barriers);
+  FragmentAdder<S> first;
+  if constexpr (S::kAdd) first = finish.first_adder();
+  float acc[1][S::kTokens / 2];
+  multiply<S>(p, ring, barriers, 0, static_cast<int>(threadIdx.x) / kWarpgroupThreads, acc);
+  cluster_wait();
+  send_fragments<S>(p, acc[0], received, &barriers->received,
+                    static_cast<int>(blockIdx.x) % p.split);
+  if constexpr (S::kAdd) {
+    finish.add(first);
+  } else {
+    finish.store();
+  }
+}
+
 template <typename S>
 __device__ void init_barriers(DecodeBarriers* barriers, int stages) {
   for (int i = 0; i < stages; ++i) {
@@ -84,7 +106,10 @@ __device__ void init_barriers(DecodeBarriers* barriers, int stages) {
     barrier_init(&barriers->empty[i], S::kSetWarps);
   }
   barrier_init(&barriers->scale_full, kScaleWarps);
+  barrier_init(&barriers->received, 1);
   barrier_init_fence();
+  fence_async_proxy();  // the same thread's copies use them at once
+  if (!S::kDirect) barrier_expect(&barriers->received, S::kReceivedBytes);
 }
 
 template <typename S>
@@ -94,7 +119,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
                          const __grid_constant__ DecodeParams p) {
   extern __shared__ unsigned char raw[];
   unsigned char* smem = raw + (-shared_address(raw) & (kSmemAlignBytes - 1));
-  const DecodeLayout at = decode_layout(S::kStageBytes, p.stages, S::kPartialBytes, S::kTokens);
+  const DecodeLayout at = decode_layout(S::kStageBytes, p.stages, S::kReceivedBytes, S::kTokens);
   float* scale = reinterpret_cast<float*>(smem + at.scale);
   DecodeBarriers* barriers = reinterpret_cast<DecodeBarriers*>(smem + at.barriers);
   const uint32_t ring = shared_address(smem);
@@ -107,15 +132,14 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     producer.load_head_weights();
   }
   __syncthreads();
+  if constexpr (!S::kDirect) cluster_arrive();
 
   if (warp < kProducerWarp) {
     wait_for_previous_kernel();
     if constexpr (S::kDirect) {
       consume_direct<S>(p, ring, barriers, scale);
     } else {
-      float acc[1][S::kTokens / 2];
-      multiply<S>(p, ring, barriers, 0, threadIdx.x / kWarpgroupThreads, acc);
-      exchange_and_store<S>(p, acc[0], reinterpret_cast<float*>(smem), scale, barriers);
+      consume_exchange<S>(p, ring, barriers, scale, reinterpret_cast<float4*>(smem + at.received));
     }
     return;
   }
@@ -126,10 +150,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     wait_for_previous_kernel();
     compute_scale<S>(p, scale, barriers, warp - kProducerWarp - 1, threadIdx.x % 32);
   }
-  if constexpr (!S::kDirect) {  // as exchange_and_store() does
-    cluster_sync();
-    cluster_sync();
-  }
+  if constexpr (!S::kDirect) cluster_wait();
 }
 
 }  // namespace encore::gpu

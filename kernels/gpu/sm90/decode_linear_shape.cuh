@@ -5,8 +5,8 @@
 //
 // Two forms. *Direct* (split 1): a warpgroup holds whole sums in registers and stores them; a block
 // walks over several row groups. *Exchange*: `split` blocks of a cluster share k, each with a fixed
-// slice; they add their partial sums through distributed shared memory, in rank order, and a block
-// has one row group.
+// slice; they send each other partial sums through distributed shared memory, add them in rank
+// order, and a block has one row group.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,6 @@ inline constexpr int kMaxSplit = 4;
 // One warp issues copies, the others turn partial sums of squares into row factors.
 inline constexpr int kHelperThreads = 128;
 inline constexpr int kScaleWarps = kHelperThreads / 32 - 1;
-// Floats from one token's partial sums to the next: the 4 keep stores free of bank conflicts.
-inline constexpr int kPartialStride = kMmaRows + 4;
 inline constexpr int kSmemAlignBytes = 1024;  // swizzled tiles; dynamic memory may start off it
 
 struct DecodeParams {
@@ -46,6 +44,12 @@ struct DecodeParams {
   int trigger_steps;  // the next kernel is released when this many steps are left to issue
 };
 
+// A block receives its share of every tile's sums from each of the cluster's blocks: as many bytes
+// as one block's sums are.
+constexpr int decode_received_bytes(int row_tiles, int tokens) {
+  return row_tiles * kMmaRows * tokens * static_cast<int>(sizeof(float));
+}
+
 // How consumer warpgroups divide a block's work: `sets` take turns on row groups, so that one can
 // store while the other multiplies; in a set each of `warpgroups` holds `tiles` 64-row tiles.
 template <int kTokens_, DecodeEpilogue kEpilogue_, bool kDirect_, int kWarpgroups_, int kTiles_,
@@ -59,6 +63,7 @@ struct DecodeShape {
   static constexpr int kSets = kSets_;
 
   static constexpr bool kSilu = kEpilogue == DecodeEpilogue::kSiluMul;
+  static constexpr bool kAdd = kEpilogue == DecodeEpilogue::kAdd;
   static constexpr int kRowTiles = kWarpgroups * kTiles;
   static constexpr int kOutTiles = kSilu ? kRowTiles / 2 : kRowTiles;
   static constexpr int kBoxes = kSilu ? 2 : 1;  // copies of w a stage: gate and up are apart
@@ -72,14 +77,14 @@ struct DecodeShape {
   static constexpr int kWeightBytes = kRowTiles * kTileBytes;
   static constexpr int kXBytes = kTokens * kStepK * 2;
   static constexpr int kStageBytes = kWeightBytes + kXBytes;
-  static constexpr int kPartialBytes =
-      kDirect ? 0 : kRowTiles * kTokens * kPartialStride * static_cast<int>(sizeof(float));
+  static constexpr int kReceivedBytes = kDirect ? 0 : decode_received_bytes(kRowTiles, kTokens);
 
   static_assert(!kSilu || kRowTiles % 2 == 0);
   static_assert(!kDirect || !kSilu || kTiles == 2, "a warpgroup holds gate and up");
   static_assert(kDirect || (kTiles == 1 && kSets == 1), "an exchange has one tile a warpgroup");
   static_assert(kStageBytes % kSmemAlignBytes == 0);
 
+  __device__ static int out_n(const DecodeParams& p) { return kSilu ? p.n / 2 : p.n; }
   // Which of the stage's tiles is a warpgroup's tile t. Gate tiles come first, then up tiles.
   __device__ static int tile_of(int warpgroup, int t) {
     return kSilu && kTiles == 2 ? t * kWarpgroups + warpgroup : warpgroup * kTiles + t;
@@ -90,18 +95,18 @@ struct DecodeBarriers {
   uint64_t full[kMaxStages];   // the copies of a stage have landed
   uint64_t empty[kMaxStages];  // all warps of a set are done with a stage
   uint64_t scale_full;         // the row factors are written
+  uint64_t received;           // all partial sums for this block have come
 };
 
-// Byte offsets from a 1024-byte aligned base. Partial sums lie over the ring: a block that has them
-// has one row group, so they are written when the last copy has landed and been multiplied.
+// Byte offsets from a 1024-byte aligned base, where the ring is.
 struct DecodeLayout {
-  int scale, barriers, bytes;
+  int received, scale, barriers, bytes;
 };
 __host__ __device__ inline DecodeLayout decode_layout(int stage_bytes, int stages,
-                                                      int partial_bytes, int tokens) {
-  const int ring_bytes = stages * stage_bytes;
+                                                      int received_bytes, int tokens) {
   DecodeLayout at{};
-  at.scale = ring_bytes > partial_bytes ? ring_bytes : partial_bytes;
+  at.received = stages * stage_bytes;
+  at.scale = at.received + received_bytes;
   at.barriers = at.scale + tokens * static_cast<int>(sizeof(float));
   at.bytes = at.barriers + static_cast<int>(sizeof(DecodeBarriers));
   return at;
