@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -44,24 +45,15 @@ inline AttentionShape make_shape(int32_t num_heads, int32_t num_kv_heads, int32_
 // Bits of `value` in an element type, and back. 4 bytes each, the upper ones unused for 16 bits.
 inline uint32_t encode(Element element, float value) {
   if (element == Element::kBF16) return to_bf16(value);
-  if (element == Element::kF16) {
-    const __half half = __float2half_rn(value);
-    uint16_t bits;
-    std::memcpy(&bits, &half, 2);
-    return bits;
-  }
+  if (element == Element::kF16) return std::bit_cast<uint16_t>(__float2half_rn(value));
   uint32_t bits;
   std::memcpy(&bits, &value, 4);
   return bits;
 }
 inline float decode(Element element, uint32_t bits) {
   if (element == Element::kBF16) return from_bf16(static_cast<uint16_t>(bits));
-  if (element == Element::kF16) {
-    const auto low = static_cast<uint16_t>(bits);
-    __half half;
-    std::memcpy(&half, &low, 2);
-    return __half2float(half);
-  }
+  if (element == Element::kF16)
+    return __half2float(std::bit_cast<__half>(static_cast<uint16_t>(bits)));
   float value;
   std::memcpy(&value, &bits, 4);
   return value;
