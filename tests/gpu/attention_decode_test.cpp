@@ -65,8 +65,8 @@ TEST_P(DecodeShapeTest, MatchesReference) {
   check_case(which, launch_);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tensor, DecodeShapeTest, ::testing::ValuesIn(tensor_shapes()));
-INSTANTIATE_TEST_SUITE_P(Plain, DecodeShapeTest, ::testing::ValuesIn(plain_shapes()));
+INSTANTIATE_TEST_SUITE_P(Tensor, DecodeShapeTest, ::testing::ValuesIn(thinned(tensor_shapes())));
+INSTANTIATE_TEST_SUITE_P(Plain, DecodeShapeTest, ::testing::ValuesIn(thinned(plain_shapes())));
 
 class DecodeTest : public GpuTest, public ::testing::WithParamInterface<AttentionPath> {
  protected:
@@ -82,7 +82,7 @@ class DecodeTest : public GpuTest, public ::testing::WithParamInterface<Attentio
 
 // Every batch size makes its own clusters; contexts long enough for several pieces.
 TEST_P(DecodeTest, SmallBatchesWithLongContexts) {
-  for (const int batch : {1, 2, 3, 4, 8, 16, 33}) {
+  for (const int batch : thinned<int>({1, 2, 3, 4, 8, 16, 33})) {
     std::vector<int32_t> kv_lens;
     for (int i = 0; i < batch; ++i) kv_lens.push_back(1 + (i * 977 + 5003) % 5100);
     SCOPED_TRACE(batch);
@@ -92,7 +92,9 @@ TEST_P(DecodeTest, SmallBatchesWithLongContexts) {
 }
 
 TEST_P(DecodeTest, OneRequestOfEveryShortLength) {
-  for (int32_t kv_len = 1; kv_len <= 70; ++kv_len) {
+  std::vector<int32_t> lengths(70);
+  std::iota(lengths.begin(), lengths.end(), 1);
+  for (const int32_t kv_len : thinned(lengths)) {
     SCOPED_TRACE(kv_len);
     check_case(make({kv_len}, make_shape(2, 1, 64, 16)), launch_);
     if (HasFatalFailure() || IsSkipped()) return;
