@@ -60,6 +60,18 @@ class EchoRunner : public Runner {
     return {};
   }
 
+  Result<CaptureReport> capture_bucket(int32_t bucket) override {
+    if (bucket != 16) return not_found("bucket " + std::to_string(bucket));
+    return literals::bucket_capture_report();
+  }
+
+  Result<std::vector<TraceEvent>> trace(const ForwardBatch& batch,
+                                        const StepOutput& output) override {
+    ENCORE_RETURN_IF_ERROR(compare(batch, output));
+    literals::fill_output(output);
+    return literals::trace_events();
+  }
+
  private:
   static Status compare(const ForwardBatch& batch, const StepOutput& output) {
     literals::Step step;
@@ -78,6 +90,12 @@ class EchoModel : public Model {
   Result<std::unique_ptr<KvCache>> create_kv(const KvOptions& options) override {
     ENCORE_RETURN_IF_ERROR(equal(literals::difference(options, literals::kv_options())));
     return std::unique_ptr<KvCache>(std::make_unique<EchoKv>());
+  }
+
+  Result<MemoryPlan> plan_memory(const KvOptions& kv, const CaptureOptions& options) override {
+    ENCORE_RETURN_IF_ERROR(equal(literals::difference(kv, literals::kv_options())));
+    ENCORE_RETURN_IF_ERROR(equal(literals::difference(options, literals::capture_options())));
+    return literals::memory_plan();
   }
 
   Result<RunnerCapture> create_eager(KvCache& /*kv*/, const CaptureOptions& options) override {

@@ -64,7 +64,7 @@ TEST_F(EveryFieldTest, OfADevice) {
   EXPECT_EQ(info->id, "echo:1");
   EXPECT_EQ(info->name, "Echo");
   EXPECT_EQ(info->architecture, "mirror");
-  EXPECT_EQ(info->capabilities, 0b11000U);
+  EXPECT_EQ(info->capabilities, 0b1101000U);
   EXPECT_EQ(backend().device_info(2).status().to_string(), "not_found: device 2");
   const Result<DeviceMemory> memory = backend().device_memory(1);
   ASSERT_TRUE(memory.ok());
@@ -165,6 +165,36 @@ TEST_F(EveryFieldTest, OfAStep) {
   EXPECT_THAT(step.top_tokens, ElementsAre(631, 632, 633, 634, 635, 636));
   EXPECT_THAT(step.top_logprobs, ElementsAre(641, 642, 643, 644, 645, 646));
   EXPECT_THAT(step.logits, ElementsAre(651, 652, 653, 654, 655, 656, 657, 658));
+}
+
+TEST_F(EveryFieldTest, OfAMemoryPlan) {
+  ASSERT_NO_FATAL_FAILURE(load());
+  const Result<MemoryPlan> plan =
+      model_->plan_memory(literals::kv_options(), literals::capture_options());
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(literals::difference(*plan, literals::memory_plan()), "");
+}
+
+TEST_F(EveryFieldTest, OfABucketCapturedLater) {
+  ASSERT_NO_FATAL_FAILURE(load());
+  Result<RunnerCapture> capture = model_->capture_decode(*kv_, literals::capture_options());
+  ASSERT_TRUE(capture.ok()) << capture.status().to_string();
+  const Result<CaptureReport> report = capture->runner->capture_bucket(16);
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  EXPECT_EQ(literals::difference(*report, literals::bucket_capture_report()), "");
+  EXPECT_EQ(capture->runner->capture_bucket(17).status().to_string(), "not_found: bucket 17");
+}
+
+TEST_F(EveryFieldTest, OfATrace) {
+  ASSERT_NO_FATAL_FAILURE(load());
+  Result<RunnerCapture> capture = model_->create_eager(*kv_, literals::capture_options());
+  ASSERT_TRUE(capture.ok()) << capture.status().to_string();
+  literals::Step step;
+  const Result<std::vector<TraceEvent>> events =
+      capture->runner->trace(step.batch(), step.output());
+  ASSERT_TRUE(events.ok()) << events.status().to_string();
+  EXPECT_EQ(literals::difference(*events, literals::trace_events()), "");
+  EXPECT_THAT(step.tokens, ElementsAre(601, 602));
 }
 
 TEST_F(EveryFieldTest, OfALayerOutput) {

@@ -92,7 +92,11 @@ KvOptions kv_options() {
 }
 
 KvInfo kv_info() {
-  return {.num_pages = 201, .page_size = 32, .page_bytes = 24, .total_bytes = int64_t{1} << 41};
+  return {.num_pages = 201,
+          .page_size = 32,
+          .page_bytes = 24,
+          .total_bytes = int64_t{1} << 41,
+          .dtype = DType::kBF16};
 }
 
 ModelInfo model_info() {
@@ -116,6 +120,7 @@ CaptureOptions capture_options() {
   options.padding = false;
   options.poison = true;
   options.guards = false;
+  options.lazy = true;
   return options;
 }
 
@@ -144,7 +149,36 @@ CaptureReport capture_report() {
   report.workspace_bytes = 523;
   report.executable_bytes = 524;
   report.total_us = 525;
+  report.host_bytes = 526;
   return report;
+}
+
+MemoryPlan memory_plan() {
+  return {.kv_page_bytes = int64_t{1} << 44,
+          .kv_fixed_bytes = 531,
+          .runner_bytes = 532,
+          .executable_bytes = 533};
+}
+
+CaptureReport bucket_capture_report() {
+  CaptureReport report;
+  report.buckets = {{.bucket = 16,
+                     .reason = Reason::kOutOfMemory,
+                     .message = "no room",
+                     .arena_bytes = 541,
+                     .executable_bytes = 542,
+                     .workspace_bytes = 543,
+                     .num_nodes = 544,
+                     .num_segments = 545,
+                     .capture_us = 546}};
+  report.executable_bytes = 547;
+  report.total_us = 548;
+  return report;
+}
+
+std::vector<TraceEvent> trace_events() {
+  return {{.name = "layer 0 qkv", .start_us = 0.0, .duration_us = 1.25, .lane = 0},
+          {.name = "Größe", .start_us = 2.5, .duration_us = 0.0, .lane = 7}};
 }
 
 std::vector<OptionSchema> schema() {
@@ -174,7 +208,7 @@ DeviceInfo device_info() {
   return {.id = "echo:1",
           .name = "Echo",
           .architecture = "mirror",
-          .capabilities = kCapabilityDecodeGraph | kCapabilityCollectives};
+          .capabilities = kCapabilityDecodeGraph | kCapabilityAsync | kCapabilityDeviceMemory};
 }
 
 Step::Step() {
@@ -297,6 +331,7 @@ std::string difference(const KvInfo& found, const KvInfo& expected) {
   ENCORE_COMPARE(page_size);
   ENCORE_COMPARE(page_bytes);
   ENCORE_COMPARE(total_bytes);
+  ENCORE_COMPARE(dtype);
   return comparison.result();
 }
 
@@ -323,6 +358,7 @@ std::string difference(const CaptureOptions& found, const CaptureOptions& expect
   ENCORE_COMPARE(padding);
   ENCORE_COMPARE(poison);
   ENCORE_COMPARE(guards);
+  ENCORE_COMPARE(lazy);
   return comparison.result();
 }
 
@@ -352,11 +388,36 @@ std::string difference(const CaptureReport& found, const CaptureReport& expected
   ENCORE_COMPARE(workspace_bytes);
   ENCORE_COMPARE(executable_bytes);
   ENCORE_COMPARE(total_us);
+  ENCORE_COMPARE(host_bytes);
   std::string text = comparison.result();
   for (size_t i = 0; i < found.buckets.size() && text.empty(); ++i) {
     text = difference(found.buckets[i], expected.buckets[i]);
   }
   return text;
+}
+
+std::string difference(const MemoryPlan& found, const MemoryPlan& expected) {
+  Comparison comparison;
+  ENCORE_COMPARE(kv_page_bytes);
+  ENCORE_COMPARE(kv_fixed_bytes);
+  ENCORE_COMPARE(runner_bytes);
+  ENCORE_COMPARE(executable_bytes);
+  return comparison.result();
+}
+
+std::string difference(const std::vector<TraceEvent>& all_found,
+                       const std::vector<TraceEvent>& all_expected) {
+  Comparison comparison;
+  comparison.value("number of events", all_found.size(), all_expected.size());
+  for (size_t i = 0; i < std::min(all_found.size(), all_expected.size()); ++i) {
+    const TraceEvent& found = all_found[i];
+    const TraceEvent& expected = all_expected[i];
+    ENCORE_COMPARE(name);
+    ENCORE_COMPARE(start_us);
+    ENCORE_COMPARE(duration_us);
+    ENCORE_COMPARE(lane);
+  }
+  return comparison.result();
 }
 
 std::string difference(const std::vector<OptionSchema>& all_found,

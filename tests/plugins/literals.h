@@ -18,6 +18,9 @@ KvInfo kv_info();
 ModelInfo model_info();
 CaptureOptions capture_options();  // without progress
 CaptureReport capture_report();
+MemoryPlan memory_plan();
+CaptureReport bucket_capture_report();
+std::vector<TraceEvent> trace_events();
 std::vector<OptionSchema> schema();
 OptionValues option_values();
 BackendIdentity identity();
@@ -63,6 +66,9 @@ std::string difference(const KvInfo& found, const KvInfo& expected);
 std::string difference(const ModelInfo& found, const ModelInfo& expected);
 std::string difference(const CaptureOptions& found, const CaptureOptions& expected);
 std::string difference(const CaptureReport& found, const CaptureReport& expected);
+std::string difference(const MemoryPlan& found, const MemoryPlan& expected);
+std::string difference(const std::vector<TraceEvent>& found,
+                       const std::vector<TraceEvent>& expected);
 std::string difference(const std::vector<OptionSchema>& found,
                        const std::vector<OptionSchema>& expected);
 std::string difference(const ForwardBatch& found, const ForwardBatch& expected);

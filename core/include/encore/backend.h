@@ -11,9 +11,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "encore/capture_report.h"
 #include "encore/dtype.h"
 #include "encore/model_spec.h"
 #include "encore/runner.h"
@@ -58,6 +60,12 @@ inline constexpr uint64_t kCapabilityPrefillFull = 1U << 1;
 inline constexpr uint64_t kCapabilityPrefillBreakable = 1U << 2;
 inline constexpr uint64_t kCapabilityDecodeGraph = 1U << 3;
 inline constexpr uint64_t kCapabilityCollectives = 1U << 4;
+// Steps run on the device by themselves, so a step may be submitted before the one before it has
+// been waited for, and pays.
+inline constexpr uint64_t kCapabilityAsync = 1U << 5;
+// The device has memory of its own: what device_memory() says is used there is mostly this
+// process's, and the KV cache is sized from what remains.
+inline constexpr uint64_t kCapabilityDeviceMemory = 1U << 6;
 
 struct DeviceInfo {
   std::string id;            // stable across runs, for example "cpu:0"
@@ -79,16 +87,17 @@ struct DeviceLimits {
 
 struct KvOptions {
   int32_t num_pages = 0;
-  int32_t page_size = 16;  // tokens
-  DType dtype = DType::kF16;
-  bool guards = false;  // canary bytes at both ends, checked by Model::check_guards
+  int32_t page_size = 16;         // tokens
+  DType dtype = DType::kInvalid;  // kInvalid: the backend chooses
+  bool guards = false;            // canary bytes at both ends, checked by Model::check_guards
 };
 
 struct KvInfo {
   int32_t num_pages = 0;
   int32_t page_size = 0;
-  int64_t page_bytes = 0;   // one page over all layers
-  int64_t total_bytes = 0;  // reserved pages included
+  int64_t page_bytes = 0;         // one page over all layers
+  int64_t total_bytes = 0;        // reserved pages included
+  DType dtype = DType::kInvalid;  // kInvalid: the backend does not say
 };
 
 struct PageCopy {
@@ -133,40 +142,23 @@ struct CaptureOptions {
   bool padding = true;                   // false: a graph serves its exact size only
   bool poison = false;  // overwrite arena and padding between replays; results must not change
   bool guards = false;  // canary bytes round arena and static buffers
+  // Captures no bucket now: each is reported as kNotCaptured until Runner::capture_bucket.
+  bool lazy = false;
   // Called as each bucket is done; may be empty.
   std::function<void(int32_t done, int32_t total)> progress;
-};
-
-struct BucketReport {
-  int32_t bucket = 0;
-  Reason reason = Reason::kNone;  // kNone: captured; else why it was skipped
-  std::string message;            // for people, if skipped
-  int64_t arena_bytes = 0;        // of the shared arena, what this bucket uses
-  int64_t executable_bytes = 0;   // the recorded graph itself
-  int64_t workspace_bytes = 0;    // of the shared workspace, what this bucket uses
-  int32_t num_nodes = 0;          // kernel calls a replay makes
-  int32_t num_segments = 0;       // launches a replay makes; 1 unless breakable
-  int64_t capture_us = 0;
-};
-
-// What a runner's creation cost. The sums count memory shared between buckets once, and memory
-// shared with an earlier runner not at all.
-struct CaptureReport {
-  std::vector<BucketReport> buckets;  // largest first, as captured; empty for eager
-  int64_t arena_bytes = 0;
-  int64_t static_bytes = 0;  // static inputs and outputs, host staging included
-  int64_t workspace_bytes = 0;
-  int64_t executable_bytes = 0;
-  int64_t total_us = 0;
-
-  int64_t memory_bytes() const {
-    return arena_bytes + static_bytes + workspace_bytes + executable_bytes;
-  }
 };
 
 struct RunnerCapture {
   std::unique_ptr<Runner> runner;
   CaptureReport report;
+};
+
+// Device memory that a model's KV cache and runners will take, known before they are made.
+struct MemoryPlan {
+  int64_t kv_page_bytes = 0;     // one page over all layers
+  int64_t kv_fixed_bytes = 0;    // a KV cache takes this and its pages: reserved pages, guards
+  int64_t runner_bytes = 0;      // arena, static buffers and workspace still to be allocated
+  int64_t executable_bytes = 0;  // of all buckets' graphs: an estimate
 };
 
 struct ModelInfo {
@@ -191,6 +183,14 @@ class Model {
 
   virtual ModelInfo info() const = 0;
   virtual Result<std::unique_ptr<KvCache>> create_kv(const KvOptions& options) = 0;
+  // What a KV cache and the three runners will take. num_pages of `kv` does not matter. May
+  // allocate some of it already: then that is no longer part of the plan.
+  // Errors: kUnimplemented if the backend cannot tell.
+  virtual Result<MemoryPlan> plan_memory(const KvOptions& kv, const CaptureOptions& options) {
+    static_cast<void>(kv);
+    static_cast<void>(options);
+    return unimplemented("the backend does not plan memory ahead");
+  }
 
   // The three modes. The order of the calls does not matter for results. A bucket that cannot be
   // captured is reported and skipped; an error means that there is no runner at all.
@@ -219,6 +219,11 @@ struct LoadOptions {
   std::function<bool(int64_t done_bytes, int64_t total_bytes)> progress;
 };
 
+// Counters of Backend::stats() that the memory ledger reads: what the driver and its libraries take
+// on the device, and what the backend has allocated there.
+inline constexpr std::string_view kContextBytesStat = "memory.context_bytes";
+inline constexpr std::string_view kAllocatedBytesStat = "memory.allocated_bytes";
+
 // One per plugin and process. init() once, before anything but identity(), option_schema() and
 // probe(); then any thread may call the const methods.
 class Backend {
@@ -246,7 +251,8 @@ class Backend {
                                                     const WeightSource& weights,
                                                     const LoadOptions& options) = 0;
 
-  // Counters for metrics: name and value, names stable.
+  // Counters for metrics: name and value, names stable. Two names have a meaning to the host:
+  // kContextBytesStat and kAllocatedBytesStat.
   virtual std::vector<std::pair<std::string, int64_t>> stats() const = 0;
   // A quick known-answer run of the device's kernels.
   virtual Status selftest(int32_t device) = 0;

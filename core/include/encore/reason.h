@@ -12,7 +12,7 @@ namespace encore {
 enum class Reason : int32_t {
   kNone = 0,              // nothing stands in the way
   kDisabled = 1,          // this mode is switched off in the configuration
-  kNotCaptured = 2,       // no bucket of this runner was captured
+  kNotCaptured = 2,       // the bucket was not captured, or not yet
   kTooManyTokens = 3,     // more new tokens than the largest bucket
   kTooManyRequests = 4,   // more requests than the runner was made for
   kNotDecode = 5,         // a request brings more than one new token (decode graph only)

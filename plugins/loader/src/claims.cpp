@@ -172,10 +172,44 @@ Result<KvInfo> read_kv_info(const encore_kv_info& info, const KvOptions& asked) 
   }
   ENCORE_RETURN_IF_ERROR(check_bytes("page_bytes", info.page_bytes));
   ENCORE_RETURN_IF_ERROR(check_bytes("total_bytes", info.total_bytes));
+  const auto dtype = static_cast<DType>(info.dtype);
+  if (dtype != DType::kInvalid && asked.dtype != DType::kInvalid && dtype != asked.dtype) {
+    return claim_error("the KV cache's dtype", std::string(dtype_name(dtype)),
+                       "the " + std::string(dtype_name(asked.dtype)) + " asked for");
+  }
+  if (dtype != DType::kInvalid && dtype_info(dtype).block_elements == 0) {
+    return claim_error("the KV cache's dtype", std::to_string(info.dtype), "a dtype's number");
+  }
   return KvInfo{.num_pages = info.num_pages,
                 .page_size = info.page_size,
                 .page_bytes = info.page_bytes,
-                .total_bytes = info.total_bytes};
+                .total_bytes = info.total_bytes,
+                .dtype = dtype == DType::kInvalid ? asked.dtype : dtype};
+}
+
+Result<MemoryPlan> read_memory_plan(const encore_memory_plan& plan) {
+  ENCORE_RETURN_IF_ERROR(check_bytes("kv_page_bytes", plan.kv_page_bytes));
+  ENCORE_RETURN_IF_ERROR(check_bytes("kv_fixed_bytes", plan.kv_fixed_bytes));
+  ENCORE_RETURN_IF_ERROR(check_bytes("runner_bytes", plan.runner_bytes));
+  ENCORE_RETURN_IF_ERROR(check_bytes("executable_bytes", plan.executable_bytes));
+  if (plan.kv_page_bytes == 0) return claim_error("kv_page_bytes", "0", "1 or more");
+  return MemoryPlan{.kv_page_bytes = plan.kv_page_bytes,
+                    .kv_fixed_bytes = plan.kv_fixed_bytes,
+                    .runner_bytes = plan.runner_bytes,
+                    .executable_bytes = plan.executable_bytes};
+}
+
+Result<TraceEvent> read_trace_event(const encore_trace_event& event) {
+  for (const double us : {event.start_us, event.duration_us}) {
+    if (!std::isfinite(us) || us < 0.0) {
+      return claim_error("a trace event's time", std::to_string(us), "0 or more");
+    }
+  }
+  if (event.lane < 0) return claim_error("a trace lane", std::to_string(event.lane), "0 or more");
+  return TraceEvent{.name = text_from_abi(event.name, event.name_size),
+                    .start_us = event.start_us,
+                    .duration_us = event.duration_us,
+                    .lane = event.lane};
 }
 
 Result<CaptureReport> read_capture_report(const encore_capture_report* report) {
@@ -188,6 +222,7 @@ Result<CaptureReport> read_capture_report(const encore_capture_report* report) {
   ENCORE_RETURN_IF_ERROR(check_bytes("workspace_bytes", in.workspace_bytes));
   ENCORE_RETURN_IF_ERROR(check_bytes("executable_bytes", in.executable_bytes));
   ENCORE_RETURN_IF_ERROR(check_count("total_us", in.total_us));
+  ENCORE_RETURN_IF_ERROR(check_bytes("host_bytes", in.host_bytes));
   CaptureReport out;
   const StridedArray<encore_bucket_report> buckets(in.buckets, in.buckets_count, in.buckets_stride);
   for (size_t i = 0; i < buckets.size(); ++i) {
@@ -199,6 +234,7 @@ Result<CaptureReport> read_capture_report(const encore_capture_report* report) {
   out.workspace_bytes = in.workspace_bytes;
   out.executable_bytes = in.executable_bytes;
   out.total_us = in.total_us;
+  out.host_bytes = in.host_bytes;
   return out;
 }
 

@@ -20,6 +20,7 @@ inline constexpr uint64_t kMaxOptions = 256;
 inline constexpr uint64_t kMaxChoices = 256;
 inline constexpr uint64_t kMaxBuckets = 4096;
 inline constexpr size_t kMaxStats = 4096;
+inline constexpr size_t kMaxTraceEvents = size_t{1} << 20;
 inline constexpr int32_t kMaxDevices = 1024;
 inline constexpr int64_t kMaxBytes = int64_t{1} << 56;  // of any memory; sums cannot overflow
 
@@ -38,6 +39,8 @@ Result<DeviceMemory> read_device_memory(const encore_device_memory& memory);
 Result<DeviceLimits> read_device_limits(const encore_device_limits& limits);
 Result<ModelInfo> read_model_info(const encore_model_info& info);
 Result<KvInfo> read_kv_info(const encore_kv_info& info, const KvOptions& asked);
+Result<MemoryPlan> read_memory_plan(const encore_memory_plan& plan);
+Result<TraceEvent> read_trace_event(const encore_trace_event& event);
 Result<CaptureReport> read_capture_report(const encore_capture_report* report);
 // A reason this host does not know is kUnsupported; so is a bucket that makes no sense.
 RunnerCheck read_verdict(const encore_runner_verdict& verdict);

@@ -13,11 +13,7 @@ namespace encore {
 Result<std::unique_ptr<KvCache>> KvProxy::create(std::shared_ptr<const PluginContext> context,
                                                  encore_model* model, const KvOptions& options) {
   const encore_backend_table& table = context->table;
-  const encore_kv_options abi_options = {.struct_size = sizeof(encore_kv_options),
-                                         .num_pages = options.num_pages,
-                                         .page_size = options.page_size,
-                                         .dtype = static_cast<int32_t>(options.dtype),
-                                         .guards = options.guards ? 1 : 0};
+  const encore_kv_options abi_options = kv_options_to_abi(options);
   encore_kv* handle = nullptr;
   ENCORE_RETURN_IF_ERROR(abi_call(table.kv_create, model, &abi_options, &handle));
   if (handle == nullptr) return internal_error("kv_create succeeded without a KV cache");

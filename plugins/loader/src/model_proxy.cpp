@@ -69,6 +69,19 @@ Result<std::unique_ptr<KvCache>> ModelProxy::create_kv(const KvOptions& options)
   return KvProxy::create(context_, handle_, options);
 }
 
+Result<MemoryPlan> ModelProxy::plan_memory(const KvOptions& kv, const CaptureOptions& options) {
+  if (context_->plan.plan == nullptr) {
+    return unimplemented("backend '" + context_->identity.name + "' does not offer " +
+                         ENCORE_EXTENSION_MEMORY_PLAN);
+  }
+  const encore_kv_options abi_kv = kv_options_to_abi(kv);
+  const encore_runner_limits limits = limits_to_abi(options.limits);
+  const encore_capture_options abi_options = capture_options_to_abi(options, limits);
+  auto plan = sdk::sized<encore_memory_plan>();
+  ENCORE_RETURN_IF_ERROR(abi_call(context_->plan.plan, handle_, &abi_kv, &abi_options, &plan));
+  return read_memory_plan(plan);
+}
+
 Result<RunnerCapture> ModelProxy::create_runner(CreateFunction function, RunnerKind kind,
                                                 KvCache& kv, const CaptureOptions& options) {
   const auto* cache = dynamic_cast<const KvProxy*>(&kv);

@@ -24,6 +24,7 @@ class ModelProxy : public Model {
 
   ModelInfo info() const override;
   Result<std::unique_ptr<KvCache>> create_kv(const KvOptions& options) override;
+  Result<MemoryPlan> plan_memory(const KvOptions& kv, const CaptureOptions& options) override;
   Result<RunnerCapture> create_eager(KvCache& kv, const CaptureOptions& options) override;
   Result<RunnerCapture> capture_prefill(KvCache& kv, const CaptureOptions& options) override;
   Result<RunnerCapture> capture_decode(KvCache& kv, const CaptureOptions& options) override;

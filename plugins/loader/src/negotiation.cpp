@@ -126,6 +126,10 @@ Result<std::shared_ptr<const PluginContext>> negotiate(const encore_backend_tabl
   context->limits =
       read_extension<encore_device_limits_extension>(table, ENCORE_EXTENSION_DEVICE_LIMITS);
   context->guards = read_extension<encore_guards_extension>(table, ENCORE_EXTENSION_GUARDS);
+  context->plan = read_extension<encore_memory_plan_extension>(table, ENCORE_EXTENSION_MEMORY_PLAN);
+  context->lazy =
+      read_extension<encore_lazy_capture_extension>(table, ENCORE_EXTENSION_LAZY_CAPTURE);
+  context->trace = read_extension<encore_step_trace_extension>(table, ENCORE_EXTENSION_STEP_TRACE);
   return std::shared_ptr<const PluginContext>(std::move(context));
 }
 

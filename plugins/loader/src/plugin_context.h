@@ -18,6 +18,9 @@ struct PluginContext {
   encore_layer_observers_extension observers{};
   encore_device_limits_extension limits{};
   encore_guards_extension guards{};
+  encore_memory_plan_extension plan{};
+  encore_lazy_capture_extension lazy{};
+  encore_step_trace_extension trace{};
   BackendIdentity identity;
   std::vector<OptionSchema> schema;
 };

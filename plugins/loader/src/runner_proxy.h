@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "encore/runner.h"
 #include "plugin_context.h"
@@ -23,6 +24,9 @@ class RunnerProxy : public Runner {
   RunnerCheck check(const ForwardBatch& batch, const StepOutput& output) const override;
   Result<Ticket> submit(const ForwardBatch& batch, const StepOutput& output) override;
   Status wait(Ticket ticket, int64_t timeout_us) override;
+  Result<CaptureReport> capture_bucket(int32_t bucket) override;
+  Result<std::vector<TraceEvent>> trace(const ForwardBatch& batch,
+                                        const StepOutput& output) override;
 
  private:
   std::shared_ptr<const PluginContext> context_;

@@ -63,6 +63,14 @@ std::vector<encore_option_value> option_values_to_abi(const OptionValues& values
   return out;
 }
 
+encore_kv_options kv_options_to_abi(const KvOptions& options) {
+  return {.struct_size = sizeof(encore_kv_options),
+          .num_pages = options.num_pages,
+          .page_size = options.page_size,
+          .dtype = static_cast<int32_t>(options.dtype),
+          .guards = flag(options.guards)};
+}
+
 encore_runner_limits limits_to_abi(const RunnerLimits& limits) {
   return {.struct_size = sizeof(encore_runner_limits),
           .max_requests = limits.max_requests,
@@ -75,19 +83,20 @@ encore_runner_limits limits_to_abi(const RunnerLimits& limits) {
 
 encore_capture_options capture_options_to_abi(const CaptureOptions& options,
                                               const encore_runner_limits& limits) {
-  return {
-      .struct_size = sizeof(encore_capture_options),
-      .limits = &limits,
-      .prefill_buckets = options.prefill_buckets.data(),
-      .prefill_buckets_count = options.prefill_buckets.size(),
-      .decode_buckets = options.decode_buckets.data(),
-      .decode_buckets_count = options.decode_buckets.size(),
-      .prefill_mode = static_cast<int32_t>(options.prefill_mode),
-      .padding = flag(options.padding),
-      .poison = flag(options.poison),
-      .guards = flag(options.guards),
-      .progress = options.progress ? capture_progress : nullptr,
-      .progress_context = const_cast<std::function<void(int32_t, int32_t)>*>(&options.progress)};
+  return {.struct_size = sizeof(encore_capture_options),
+          .limits = &limits,
+          .prefill_buckets = options.prefill_buckets.data(),
+          .prefill_buckets_count = options.prefill_buckets.size(),
+          .decode_buckets = options.decode_buckets.data(),
+          .decode_buckets_count = options.decode_buckets.size(),
+          .prefill_mode = static_cast<int32_t>(options.prefill_mode),
+          .padding = flag(options.padding),
+          .poison = flag(options.poison),
+          .guards = flag(options.guards),
+          .progress = options.progress ? capture_progress : nullptr,
+          .progress_context = const_cast<std::function<void(int32_t, int32_t)>*>(&options.progress),
+          .lazy = flag(options.lazy),
+          .reserved = 0};
 }
 
 }  // namespace encore

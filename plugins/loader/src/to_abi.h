@@ -17,6 +17,7 @@ namespace encore {
 encore_model_spec model_spec_to_abi(const ModelSpec& spec);
 std::vector<encore_weight_info> weights_to_abi(std::span<const WeightInfo> weights);
 std::vector<encore_option_value> option_values_to_abi(const OptionValues& values);
+encore_kv_options kv_options_to_abi(const KvOptions& options);
 encore_runner_limits limits_to_abi(const RunnerLimits& limits);
 // `limits` is the result of limits_to_abi().
 encore_capture_options capture_options_to_abi(const CaptureOptions& options,

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "encore/backend.h"
@@ -28,8 +29,26 @@ Result<std::unique_ptr<DeviceGraph>> record(Device& device, const Build& build) 
   return graph;
 }
 
-// Calls `capture(index, size, report)` for each bucket, largest first. A bucket that fails costs
-// that bucket only: its report says why.
+// Calls `capture(index, size, report)` for one bucket. A failure is in the report.
+template <typename Capture>
+BucketReport capture_one(const StepContext& context, size_t index, int32_t size,
+                         const Capture& capture) {
+  const auto start = std::chrono::steady_clock::now();
+  BucketReport report;
+  report.bucket = size;
+  report.workspace_bytes = context.workspace_bytes();
+  const Status status = capture(index, size, report);
+  if (!status.ok()) {
+    report.reason =
+        status.code() == StatusCode::kOutOfMemory ? Reason::kOutOfMemory : Reason::kCaptureFailed;
+    report.message = status.to_string();
+  }
+  report.capture_us = microseconds_since(start);
+  return report;
+}
+
+// Captures each bucket, largest first; with options.lazy only lists them. A bucket that fails costs
+// that bucket only.
 template <typename Capture>
 void capture_largest_first(const Buckets& buckets, const CaptureOptions& options,
                            const StepContext& context, CaptureReport& report,
@@ -39,22 +58,33 @@ void capture_largest_first(const Buckets& buckets, const CaptureOptions& options
   const auto start = std::chrono::steady_clock::now();
   for (int32_t done = 0; done < total; ++done) {
     const auto index = static_cast<size_t>(total - 1 - done);
-    const auto bucket_start = std::chrono::steady_clock::now();
-    BucketReport bucket;
-    bucket.bucket = sizes[index];
-    bucket.workspace_bytes = context.workspace_bytes();
-    const Status status = capture(index, sizes[index], bucket);
-    if (!status.ok()) {
-      bucket.reason =
-          status.code() == StatusCode::kOutOfMemory ? Reason::kOutOfMemory : Reason::kCaptureFailed;
-      bucket.message = status.to_string();
+    if (options.lazy) {
+      report.buckets.push_back({sizes[index], Reason::kNotCaptured, "captured later"});
+      continue;
     }
-    bucket.capture_us = microseconds_since(bucket_start);
-    report.executable_bytes += bucket.executable_bytes;
-    report.buckets.push_back(std::move(bucket));
+    report.buckets.push_back(capture_one(context, index, sizes[index], capture));
+    report.executable_bytes += report.buckets.back().executable_bytes;
     if (options.progress) options.progress(done + 1, total);
   }
   report.total_us += microseconds_since(start);
+}
+
+// Runner::capture_bucket: `is_captured(index)` tells whether there is nothing left to do.
+template <typename IsCaptured, typename Capture>
+Result<CaptureReport> capture_later(const Buckets& buckets, int32_t size,
+                                    const StepContext& context, const IsCaptured& is_captured,
+                                    const Capture& capture) {
+  const int32_t found = buckets.find(size, false);
+  if (found < 0) return not_found("there is no bucket of " + std::to_string(size));
+  const auto index = static_cast<size_t>(found);
+  if (is_captured(index)) {
+    return failed_precondition("bucket " + std::to_string(size) + " has been captured already");
+  }
+  CaptureReport report;
+  report.buckets.push_back(capture_one(context, index, size, capture));
+  report.executable_bytes = report.buckets.back().executable_bytes;
+  report.total_us = report.buckets.back().capture_us;
+  return report;
 }
 
 }  // namespace encore::lowering

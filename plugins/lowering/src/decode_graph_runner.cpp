@@ -30,12 +30,20 @@ Result<RunnerCapture> DecodeGraphRunner::capture(std::shared_ptr<StepContext> st
                             options.padding, std::move(observer)));
   capture_largest_first(runner->buckets_, options, runner->context(), report,
                         [&](size_t index, int32_t size, BucketReport& bucket) {
-                          return runner->capture_bucket(size, runner->captured_[index], bucket);
+                          return runner->record_bucket(size, runner->captured_[index], bucket);
                         });
   return RunnerCapture{std::move(runner), std::move(report)};
 }
 
-Status DecodeGraphRunner::capture_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
+Result<CaptureReport> DecodeGraphRunner::capture_bucket(int32_t size) {
+  return capture_later(
+      buckets_, size, context(), [&](size_t index) { return captured_[index].graph != nullptr; },
+      [&](size_t index, int32_t, BucketReport& report) {
+        return record_bucket(size, captured_[index], report);
+      });
+}
+
+Status DecodeGraphRunner::record_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
   Device& device = context().device();
   bucket.step = context().step_of(size, size, true, &report.arena_bytes);
   const auto build = [&]() { return stack().forward(device.ops(), bucket.step); };
@@ -55,8 +63,9 @@ RunnerCheck DecodeGraphRunner::check_bucket(const ForwardBatch& batch) const {
                                                       : Reason::kNoExactBucket,
             0};
   }
-  if (captured_[static_cast<size_t>(index)].graph == nullptr) return {Reason::kNotCaptured, 0};
-  return {Reason::kNone, buckets_.sizes()[static_cast<size_t>(index)]};
+  const bool captured = captured_[static_cast<size_t>(index)].graph != nullptr;
+  return {captured ? Reason::kNone : Reason::kNotCaptured,
+          buckets_.sizes()[static_cast<size_t>(index)]};
 }
 
 StepRunner::PaddedSize DecodeGraphRunner::padded_size(const ForwardBatch&, int32_t bucket) const {

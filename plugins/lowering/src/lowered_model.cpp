@@ -83,13 +83,18 @@ Result<std::unique_ptr<LoweredModel>> LoweredModel::load(std::unique_ptr<Device>
   return model;
 }
 
+DType LoweredModel::kv_dtype(const KvOptions& options) const {
+  return options.dtype == DType::kInvalid ? device_->default_kv_dtype() : options.dtype;
+}
+
 Result<std::unique_ptr<KvCache>> LoweredModel::create_kv(const KvOptions& options) {
   ENCORE_RETURN_IF_ERROR(check_positive("num_pages", options.num_pages));
   ENCORE_RETURN_IF_ERROR(check_positive("page_size", options.page_size));
   const ModelSpec& spec = stack_->spec();
   std::unique_ptr<LoweredKvCache> kv(
       new LoweredKvCache(*device_, static_cast<int32_t>(spec.num_layers)));
-  kv->layer_page_bytes_ = device_->kv_page_bytes(spec, options.page_size, options.dtype);
+  const DType dtype = kv_dtype(options);
+  kv->layer_page_bytes_ = device_->kv_page_bytes(spec, options.page_size, dtype);
   const int64_t pages_per_layer = int64_t{options.num_pages} + 1;
   const int64_t bytes = spec.num_layers * pages_per_layer * kv->layer_page_bytes_;
   ENCORE_ASSIGN_OR_RETURN(
@@ -97,9 +102,9 @@ Result<std::unique_ptr<KvCache>> LoweredModel::create_kv(const KvOptions& option
   ENCORE_ASSIGN_OR_RETURN(
       kv->description_,
       device_->describe_kv(spec, kv->pages_->data(), static_cast<int32_t>(pages_per_layer),
-                           options.page_size, options.dtype));
+                           options.page_size, dtype));
   kv->info_ = {options.num_pages, options.page_size, spec.num_layers * kv->layer_page_bytes_,
-               kv->pages_->device_bytes()};
+               kv->pages_->device_bytes(), dtype};
   return std::unique_ptr<KvCache>(std::move(kv));
 }
 

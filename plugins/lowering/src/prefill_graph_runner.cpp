@@ -120,12 +120,20 @@ Result<RunnerCapture> PrefillGraphRunner::capture(std::shared_ptr<StepContext> s
   capture_largest_first(runner->buckets_, options, runner->context(), report,
                         [&](size_t index, int32_t size, BucketReport& bucket) {
                           if (forced) bucket.message = "breakable: a layer observer is registered";
-                          return runner->capture_bucket(size, runner->captured_[index], bucket);
+                          return runner->record_bucket(size, runner->captured_[index], bucket);
                         });
   return RunnerCapture{std::move(runner), std::move(report)};
 }
 
-Status PrefillGraphRunner::capture_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
+Result<CaptureReport> PrefillGraphRunner::capture_bucket(int32_t size) {
+  return capture_later(
+      buckets_, size, context(), [&](size_t index) { return !captured_[index].segments.empty(); },
+      [&](size_t index, int32_t, BucketReport& report) {
+        return record_bucket(size, captured_[index], report);
+      });
+}
+
+Status PrefillGraphRunner::record_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
   bucket.step = context().step_of(size, max_requests_, false, &report.arena_bytes);
   Status status = mode_ == PrefillMode::kFull ? capture_full(bucket) : capture_breakable(bucket);
   if (!status.ok()) {
@@ -194,8 +202,9 @@ RunnerCheck PrefillGraphRunner::check_bucket(const ForwardBatch& batch) const {
         batch.num_tokens() > buckets_.maximum() ? Reason::kTooManyTokens : Reason::kNoExactBucket,
         0};
   }
-  if (captured_[static_cast<size_t>(index)].segments.empty()) return {Reason::kNotCaptured, 0};
-  return {Reason::kNone, buckets_.sizes()[static_cast<size_t>(index)]};
+  const bool captured = !captured_[static_cast<size_t>(index)].segments.empty();
+  return {captured ? Reason::kNone : Reason::kNotCaptured,
+          buckets_.sizes()[static_cast<size_t>(index)]};
 }
 
 StepRunner::PaddedSize PrefillGraphRunner::padded_size(const ForwardBatch&, int32_t bucket) const {

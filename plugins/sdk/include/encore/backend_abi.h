@@ -44,7 +44,7 @@ extern "C" {
 
 #define ENCORE_ABI_MAGIC UINT64_C(0x494241524F434E45) /* the bytes "ENCORABI" */
 #define ENCORE_ABI_MAJOR 0U                           /* host and plugin must have the same */
-#define ENCORE_ABI_MINOR 1U                           /* grows when something is appended */
+#define ENCORE_ABI_MINOR 2U                           /* grows when something is appended */
 #define ENCORE_BACKEND_ENTRY_NAME "encore_backend_entry"
 
 /* ---- Extensions: optional tables, found by name through get_extension() ---------------------- */
@@ -92,6 +92,52 @@ typedef struct encore_guards_extension {
   /* Errors: ENCORE_INTERNAL naming the buffer whose guard bytes are damaged and the last step. */
   encore_status (*check)(encore_model* model, encore_error* error);
 } encore_guards_extension;
+
+#define ENCORE_EXTENSION_MEMORY_PLAN "encore.memory_plan"
+typedef struct encore_memory_plan_extension {
+  uint64_t struct_size;
+  /* What a KV cache and the three runners will take on the device. num_pages of `kv` does not
+   * matter. May allocate some of it already: then that is no longer part of the plan. */
+  encore_status (*plan)(encore_model* model, const encore_kv_options* kv,
+                        const encore_capture_options* options, encore_memory_plan* plan,
+                        encore_error* error);
+} encore_memory_plan_extension;
+
+#define ENCORE_EXTENSION_LAZY_CAPTURE "encore.lazy_capture"
+typedef struct encore_lazy_capture_extension {
+  uint64_t struct_size;
+  /* Captures one bucket of a runner made with `lazy`, between steps or while one runs. *report
+   * describes this bucket alone, is the plugin's memory and valid until the next call for the
+   * runner or its runner_free().
+   * Errors: ENCORE_NOT_FOUND if there is no such bucket; ENCORE_FAILED_PRECONDITION if it has been
+   * captured. A bucket that cannot be captured is no error: its report says why. */
+  encore_status (*capture_bucket)(encore_runner* runner, int32_t bucket,
+                                  const encore_capture_report** report, encore_error* error);
+} encore_lazy_capture_extension;
+
+typedef struct encore_trace_event {
+  uint64_t struct_size;
+  const char* name; /* borrowed for the call */
+  uint64_t name_size;
+  double start_us; /* from the step's first event */
+  double duration_us;
+  int32_t lane; /* events of one lane follow each other */
+  uint32_t reserved;
+} encore_trace_event;
+
+/* Receives one event of a traced step. Called from the thread that asked for the trace. */
+typedef void (*encore_trace_event_fn)(void* context, const encore_trace_event* event);
+
+#define ENCORE_EXTENSION_STEP_TRACE "encore.step_trace"
+typedef struct encore_step_trace_extension {
+  uint64_t struct_size;
+  /* Runs a step as runner_submit() and runner_wait() do, and calls `visit` once for each thing that
+   * it spent time on, in order of start. No step is in flight.
+   * Errors: those of the two; ENCORE_UNIMPLEMENTED if the device cannot tell, and nothing ran. */
+  encore_status (*trace)(encore_runner* runner, const encore_forward_batch* batch,
+                         const encore_step_output* output, encore_trace_event_fn visit,
+                         void* context, encore_error* error);
+} encore_step_trace_extension;
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
@@ -204,7 +250,9 @@ typedef struct encore_backend_table {
   /* Every submitted step has been waited for. Cannot fail. */
   void (*runner_free)(encore_runner* runner);
 
-  /* Optional. Calls `visit` once for each counter; names are stable. Any thread. */
+  /* Optional. Calls `visit` once for each counter; names are stable. Any thread. The host reads
+   * two: "memory.context_bytes", what driver and libraries take on the device, and
+   * "memory.allocated_bytes", what the plugin has allocated there. */
   encore_status (*stats)(encore_backend* backend, encore_stat_fn visit, void* context,
                          encore_error* error);
 

@@ -133,6 +133,10 @@ typedef struct encore_option_value { /* array element */
 #define ENCORE_CAPABILITY_PREFILL_BREAKABLE (UINT64_C(1) << 2)
 #define ENCORE_CAPABILITY_DECODE_GRAPH (UINT64_C(1) << 3)
 #define ENCORE_CAPABILITY_COLLECTIVES (UINT64_C(1) << 4)
+#define ENCORE_CAPABILITY_ASYNC                                    \
+  (UINT64_C(1) << 5) /* steps run by themselves; submit ahead pays \
+                      */
+#define ENCORE_CAPABILITY_DEVICE_MEMORY (UINT64_C(1) << 6) /* its memory is not the host's */
 
 #define ENCORE_DEVICE_ID_CAPACITY 128U
 #define ENCORE_DEVICE_NAME_CAPACITY 256U
@@ -264,7 +268,7 @@ typedef struct encore_kv_options {
   uint64_t struct_size;
   int32_t num_pages;
   int32_t page_size; /* tokens */
-  int32_t dtype;     /* ENCORE_DTYPE_... */
+  int32_t dtype;     /* ENCORE_DTYPE_..., or 0: the plugin chooses */
   int32_t guards;    /* flag: canary bytes at both ends */
 } encore_kv_options;
 
@@ -274,7 +278,18 @@ typedef struct encore_kv_info {
   int32_t page_size;
   int64_t page_bytes;  /* one page over all layers */
   int64_t total_bytes; /* reserved pages included */
+  int32_t dtype;       /* ENCORE_DTYPE_...; 0: not said. Since 0.2 */
+  uint32_t reserved;
 } encore_kv_info;
+
+/* Device memory that KV cache and runners of a model will take. */
+typedef struct encore_memory_plan {
+  uint64_t struct_size;
+  int64_t kv_page_bytes;    /* one page over all layers */
+  int64_t kv_fixed_bytes;   /* a KV cache takes this and its pages */
+  int64_t runner_bytes;     /* arena, static buffers, workspace still to be allocated */
+  int64_t executable_bytes; /* of all buckets' graphs: an estimate */
+} encore_memory_plan;
 
 typedef struct encore_page_copy { /* array element */
   int32_t source;
@@ -334,6 +349,8 @@ typedef struct encore_capture_options {
   int32_t guards;                      /* flag: canary bytes round arena and static buffers */
   encore_capture_progress_fn progress; /* may be null */
   void* progress_context;              /* may be null */
+  int32_t lazy; /* flag: capture no bucket now, but when capture_bucket() asks. Since 0.2 */
+  uint32_t reserved;
 } encore_capture_options;
 
 typedef struct encore_bucket_report { /* array element */
@@ -360,6 +377,7 @@ typedef struct encore_capture_report {
   int64_t workspace_bytes;
   int64_t executable_bytes;
   int64_t total_us;
+  int64_t host_bytes; /* of static_bytes, what lies in host memory. Since 0.2 */
 } encore_capture_report;
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -449,7 +467,8 @@ typedef struct encore_step_output {
 typedef struct encore_runner_verdict {
   uint64_t struct_size;
   int32_t reason; /* ENCORE_REASON_...; none: the runner can run the batch */
-  int32_t bucket; /* padded tokens or requests; 0 for eager or if it cannot run */
+  int32_t bucket; /* padded tokens or requests; with NOT_CAPTURED those of the missing bucket;
+                     0 for eager or if it cannot run */
 } encore_runner_verdict;
 
 #ifdef __cplusplus

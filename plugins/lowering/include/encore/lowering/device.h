@@ -46,6 +46,10 @@ class Device {
 
   virtual Ops& ops() = 0;
   virtual DType activation_dtype() const = 0;
+  // What the KV cache is kept in where nobody says.
+  virtual DType default_kv_dtype() const {
+    return activation_dtype() == DType::kF32 ? DType::kF16 : activation_dtype();
+  }
   // What the weights loaded so far take.
   virtual ModelInfo model_info() const = 0;
 

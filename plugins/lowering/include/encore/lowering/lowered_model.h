@@ -64,6 +64,7 @@ class LoweredModel final : public Model {
 
  private:
   explicit LoweredModel(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+  DType kv_dtype(const KvOptions& options) const;
   // The cache's context, made now if there is none. Errors: kInvalidArgument if it was made with
   // other limits.
   Result<std::shared_ptr<StepContext>> context_of(KvCache& kv, const CaptureOptions& options,

@@ -40,6 +40,7 @@ class DecodeGraphRunner final : public StepRunner {
                                        std::shared_ptr<const LayerObserver> observer,
                                        CaptureReport report);
   RunnerKind kind() const override { return RunnerKind::kDecodeGraph; }
+  Result<CaptureReport> capture_bucket(int32_t size) override;
 
  protected:
   RunnerCheck check_bucket(const ForwardBatch& batch) const override;
@@ -53,7 +54,7 @@ class DecodeGraphRunner final : public StepRunner {
   };
   DecodeGraphRunner(std::shared_ptr<StepContext> context, const LayerStack& stack, Buckets buckets,
                     bool padding, std::shared_ptr<const LayerObserver> observer);
-  Status capture_bucket(int32_t size, Bucket& bucket, BucketReport& report);
+  Status record_bucket(int32_t size, Bucket& bucket, BucketReport& report);
 
   Buckets buckets_;
   std::vector<Bucket> captured_;  // parallel to buckets_.sizes()
@@ -72,6 +73,7 @@ class PrefillGraphRunner final : public StepRunner {
                                        std::shared_ptr<const LayerObserver> observer,
                                        CaptureReport report);
   RunnerKind kind() const override { return RunnerKind::kPrefillGraph; }
+  Result<CaptureReport> capture_bucket(int32_t size) override;
 
  protected:
   RunnerCheck check_bucket(const ForwardBatch& batch) const override;
@@ -89,7 +91,7 @@ class PrefillGraphRunner final : public StepRunner {
 
   PrefillGraphRunner(std::shared_ptr<StepContext> context, const LayerStack& stack, Buckets buckets,
                      const CaptureOptions& options, std::shared_ptr<const LayerObserver> observer);
-  Status capture_bucket(int32_t size, Bucket& bucket, BucketReport& report);
+  Status record_bucket(int32_t size, Bucket& bucket, BucketReport& report);
   Status capture_full(Bucket& bucket);
   Status capture_breakable(Bucket& bucket);
   Status observe(const Step& step, int32_t layer);

@@ -112,6 +112,7 @@ inline CaptureOptions capture_options_from_abi(const encore_capture_options* sou
   options.padding = in.padding != 0;
   options.poison = in.poison != 0;
   options.guards = in.guards != 0;
+  options.lazy = in.lazy != 0;
   if (in.progress != nullptr) {
     options.progress = [in](int32_t done, int32_t total) {
       in.progress(in.progress_context, done, total);

@@ -43,7 +43,8 @@ class ReportStorage {
                .static_bytes = source_.static_bytes,
                .workspace_bytes = source_.workspace_bytes,
                .executable_bytes = source_.executable_bytes,
-               .total_us = source_.total_us};
+               .total_us = source_.total_us,
+               .host_bytes = source_.host_bytes};
   }
   ReportStorage(const ReportStorage&) = delete;
   ReportStorage& operator=(const ReportStorage&) = delete;
@@ -155,6 +156,7 @@ struct encore_runner {
       : report(std::move(capture.report)), runner(std::move(capture.runner)) {}
 
   encore::sdk::ReportStorage report;
+  std::unique_ptr<encore::sdk::ReportStorage> lazy_report;  // of the last capture_bucket()
   encore::sdk::BatchScratch scratch;
   encore::sdk::OutputSlots outputs;
   std::unique_ptr<encore::Runner> runner;

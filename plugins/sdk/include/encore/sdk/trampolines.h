@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "encore/backend.h"
 #include "encore/backend_abi.h"
@@ -175,7 +176,9 @@ inline encore_status kv_info(encore_kv* self, encore_kv_info* info, encore_error
                  .num_pages = found.num_pages,
                  .page_size = found.page_size,
                  .page_bytes = found.page_bytes,
-                 .total_bytes = found.total_bytes},
+                 .total_bytes = found.total_bytes,
+                 .dtype = static_cast<int32_t>(found.dtype),
+                 .reserved = 0},
                 info);
     return {};
   });
@@ -295,6 +298,55 @@ inline encore_status check_guards(encore_model* self, encore_error* error) noexc
   return guarded(ENCORE_SCOPE_REQUEST, error, [&] { return self->model->check_guards(); });
 }
 
+inline encore_status plan_memory(encore_model* self, const encore_kv_options* kv,
+                                 const encore_capture_options* options, encore_memory_plan* plan,
+                                 encore_error* error) noexcept {
+  return guarded(ENCORE_SCOPE_REQUEST, error, [&]() -> Status {
+    ENCORE_ASSIGN_OR_RETURN(
+        const MemoryPlan found,
+        self->model->plan_memory(kv_options_from_abi(kv), capture_options_from_abi(options)));
+    write_sized({.struct_size = sizeof(encore_memory_plan),
+                 .kv_page_bytes = found.kv_page_bytes,
+                 .kv_fixed_bytes = found.kv_fixed_bytes,
+                 .runner_bytes = found.runner_bytes,
+                 .executable_bytes = found.executable_bytes},
+                plan);
+    return {};
+  });
+}
+
+inline encore_status capture_bucket(encore_runner* self, int32_t bucket,
+                                    const encore_capture_report** report,
+                                    encore_error* error) noexcept {
+  return guarded(ENCORE_SCOPE_RUNNER, error, [&]() -> Status {
+    ENCORE_ASSIGN_OR_RETURN(CaptureReport captured, self->runner->capture_bucket(bucket));
+    self->lazy_report = std::make_unique<ReportStorage>(std::move(captured));
+    *report = self->lazy_report->report();
+    return {};
+  });
+}
+
+inline encore_status trace_step(encore_runner* self, const encore_forward_batch* batch,
+                                const encore_step_output* output, encore_trace_event_fn visit,
+                                void* context, encore_error* error) noexcept {
+  return guarded(ENCORE_SCOPE_RUNNER, error, [&]() -> Status {
+    ENCORE_ASSIGN_OR_RETURN(
+        const std::vector<TraceEvent> events,
+        self->runner->trace(batch_from_abi(batch, &self->scratch), step_output_from_abi(output)));
+    for (const TraceEvent& event : events) {
+      const encore_trace_event out = {.struct_size = sizeof(encore_trace_event),
+                                      .name = event.name.data(),
+                                      .name_size = event.name.size(),
+                                      .start_us = event.start_us,
+                                      .duration_us = event.duration_us,
+                                      .lane = event.lane,
+                                      .reserved = 0};
+      visit(context, &out);
+    }
+    return {};
+  });
+}
+
 inline const void* get_extension(encore_backend* /*self*/, const char* name,
                                  uint64_t name_size) noexcept {
   static const encore_layer_observers_extension observers = {
@@ -302,10 +354,19 @@ inline const void* get_extension(encore_backend* /*self*/, const char* name,
   static const encore_device_limits_extension limits = {sizeof(encore_device_limits_extension),
                                                         measure_limits};
   static const encore_guards_extension guards = {sizeof(encore_guards_extension), check_guards};
+  static const encore_memory_plan_extension plan = {sizeof(encore_memory_plan_extension),
+                                                    plan_memory};
+  static const encore_lazy_capture_extension lazy = {sizeof(encore_lazy_capture_extension),
+                                                     capture_bucket};
+  static const encore_step_trace_extension trace = {sizeof(encore_step_trace_extension),
+                                                    trace_step};
   const std::string_view wanted(name, static_cast<size_t>(name_size));
   if (wanted == ENCORE_EXTENSION_LAYER_OBSERVERS) return &observers;
   if (wanted == ENCORE_EXTENSION_DEVICE_LIMITS) return &limits;
   if (wanted == ENCORE_EXTENSION_GUARDS) return &guards;
+  if (wanted == ENCORE_EXTENSION_MEMORY_PLAN) return &plan;
+  if (wanted == ENCORE_EXTENSION_LAZY_CAPTURE) return &lazy;
+  if (wanted == ENCORE_EXTENSION_STEP_TRACE) return &trace;
   return nullptr;
 }
 
