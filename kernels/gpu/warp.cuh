@@ -24,6 +24,10 @@ template <typename T>
 __device__ inline T shuffle_up(T value, int delta) {
   return __shfl_up(value, delta, kWarpSize);
 }
+using LaneMask = uint64_t;
+__device__ inline LaneMask ballot(bool predicate) { return __ballot(predicate); }
+__device__ inline int count_lanes(LaneMask mask) { return __popcll(mask); }
+__device__ inline int first_lane(LaneMask mask) { return __ffsll(mask) - 1; }
 #else
 inline constexpr int kWarpSize = 32;
 inline constexpr uint32_t kAllLanes = 0xffffffffU;
@@ -39,6 +43,10 @@ template <typename T>
 __device__ inline T shuffle_up(T value, int delta) {
   return __shfl_up_sync(kAllLanes, value, delta);
 }
+using LaneMask = uint32_t;
+__device__ inline LaneMask ballot(bool predicate) { return __ballot_sync(kAllLanes, predicate); }
+__device__ inline int count_lanes(LaneMask mask) { return __popc(mask); }
+__device__ inline int first_lane(LaneMask mask) { return __ffs(mask) - 1; }  // -1: none
 #endif
 
 // All lanes get the sum (or maximum) over the warp, always in the same order.
@@ -50,7 +58,16 @@ __device__ inline T warp_sum(T value) {
 }
 __device__ inline float warp_max(float value) {
 #pragma unroll
-  for (int mask = kWarpSize / 2; mask > 0; mask /= 2) value = fmaxf(value, shuffle_xor(value, mask));
+  for (int mask = kWarpSize / 2; mask > 0; mask /= 2)
+    value = fmaxf(value, shuffle_xor(value, mask));
+  return value;
+}
+__device__ inline uint64_t warp_max(uint64_t value) {
+#pragma unroll
+  for (int mask = kWarpSize / 2; mask > 0; mask /= 2) {
+    const uint64_t other = shuffle_xor(value, mask);
+    value = other > value ? other : value;
+  }
   return value;
 }
 

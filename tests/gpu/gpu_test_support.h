@@ -21,12 +21,18 @@
 namespace encore::gpu::testing {
 
 // Ends the test if a run-time call failed.
-#define ENCORE_GPU_OK(call)                                              \
-  do {                                                                   \
-    const auto encore_gpu_error = static_cast<gpuError_t>(call);         \
-    ASSERT_EQ(encore_gpu_error, gpuSuccess) << #call << ": "             \
-                                            << gpuGetErrorString(encore_gpu_error); \
+#define ENCORE_GPU_OK(call)                                      \
+  do {                                                           \
+    const auto encore_gpu_error = static_cast<gpuError_t>(call); \
+    ASSERT_EQ(encore_gpu_error, gpuSuccess)                      \
+        << #call << ": " << gpuGetErrorString(encore_gpu_error); \
   } while (false)
+
+#if defined(ENCORE_GPU_ON_CPU)
+inline constexpr bool kOnCpu = true;  // where a test of the same strength would take minutes
+#else
+inline constexpr bool kOnCpu = false;
+#endif
 
 inline bool has_device() {
   int count = 0;
@@ -74,9 +80,9 @@ class DeviceBuffer {
   }
   void put(std::span<const T> values) {
     ASSERT_LE(values.size(), count_);
-    EXPECT_EQ(gpuMemcpyAsync(data_, values.data(), values.size_bytes(), gpuMemcpyHostToDevice,
-                             nullptr),
-              gpuSuccess);
+    EXPECT_EQ(
+        gpuMemcpyAsync(data_, values.data(), values.size_bytes(), gpuMemcpyHostToDevice, nullptr),
+        gpuSuccess);
     EXPECT_EQ(gpuDeviceSynchronize(), gpuSuccess);
   }
   std::vector<T> host() const {

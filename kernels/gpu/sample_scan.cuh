@@ -1,0 +1,152 @@
+// The sampler's first kernel: one pass over the logits, spread over many blocks.
+#pragma once
+
+#include "launch.cuh"
+#include "sample_row.cuh"
+
+namespace encore::gpu {
+
+inline constexpr int kScanWarps = 8;
+inline constexpr int kScanThreads = kScanWarps * kWarpSize;
+inline constexpr int kPiece = kScanWarps * kChunk;  // tokens that a block holds at a time
+
+__device__ inline float max_of_chunk(const float (&values)[kPerLane]) {
+  float highest = -ENCORE_GPU_INFINITY;
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {  // NaN counts as +infinity: a row with either fails
+    highest = fmaxf(highest, values[i] < ENCORE_GPU_INFINITY ? values[i] : ENCORE_GPU_INFINITY);
+  }
+  return warp_max(highest);
+}
+
+// Sum of exp((x - highest) * inverse_temperature) over a chunk.
+__device__ inline float sum_of_chunk(const float (&values)[kPerLane], float highest,
+                                     float inverse_temperature) {
+  float sum = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    if (values[i] > -ENCORE_GPU_INFINITY) sum += expf((values[i] - highest) * inverse_temperature);
+  }
+  return warp_sum(sum);
+}
+
+__device__ inline void penalise(const RowSampling& p, int32_t output_count, float* x) {
+  *x = *x > 0.0F ? *x / p.repetition_penalty : *x * p.repetition_penalty;
+  if (output_count > 0) {
+    *x -= __fmul_rn(p.frequency_penalty, static_cast<float>(output_count)) + p.presence_penalty;
+  }
+}
+
+// Tokens [begin, end) of a row, in shared memory.
+struct Piece {
+  float* x;
+  int32_t begin;
+  int32_t end;
+  __device__ bool holds(int32_t token) const { return token >= begin && token < end; }
+};
+
+// By all threads of the block. Biases of one token add up in any order.
+__device__ inline void add_biases(const SampleArgs& args, int32_t row, const Piece& piece) {
+  if (args.bias_start == nullptr) return;
+  const int32_t end = args.bias_start[row + 1];
+  for (int32_t i = args.bias_start[row] + static_cast<int32_t>(threadIdx.x); i < end;
+       i += kScanThreads) {
+    const TokenBias entry = args.biases[i];
+    if (piece.holds(entry.token)) atomicAdd(&piece.x[entry.token - piece.begin], entry.bias);
+  }
+}
+
+// By all threads of the block. Tokens of the history are distinct.
+__device__ inline void penalise_history(const SampleArgs& args, int32_t row, const RowSampling& p,
+                                        const Piece& piece) {
+  int32_t pending = -1;  // an output token that may not be in the history yet
+  if (args.token_ids != nullptr) {
+    const int32_t input = args.logit_rows[row];
+    if (args.token_ids[input] < 0) pending = args.input_tokens[input];
+  }
+  int pending_seen = 0;
+  if (args.history_start != nullptr) {
+    const int32_t end = args.history_start[row + 1];
+    for (int32_t i = args.history_start[row] + static_cast<int32_t>(threadIdx.x); i < end;
+         i += kScanThreads) {
+      const TokenCount seen = args.history[i];
+      if (!piece.holds(seen.token)) continue;
+      int32_t output_count = seen.in_output;
+      if (seen.token == pending) {
+        ++output_count;
+        pending_seen = 1;
+      }
+      if (seen.in_prompt + output_count > 0) {
+        penalise(p, output_count, &piece.x[seen.token - piece.begin]);
+      }
+    }
+  }
+  if (__syncthreads_or(pending_seen) == 0 && threadIdx.x == 0 && piece.holds(pending)) {
+    penalise(p, 1, &piece.x[pending - piece.begin]);
+  }
+}
+
+// Replaces `values` (a warp's chunk) by what bias and penalties make of them.
+__device__ inline void edit_chunk(const SampleArgs& args, int32_t row, const RowSampling& p,
+                                  const Piece& piece, float (&values)[kPerLane]) {
+  float* mine = piece.x + static_cast<int32_t>(threadIdx.x) / kWarpSize * kChunk +
+                static_cast<int32_t>(threadIdx.x) % kWarpSize;
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) mine[i * kWarpSize] = values[i];
+  __syncthreads();
+  add_biases(args, row, piece);
+  __syncthreads();
+  if (has_penalty(p)) penalise_history(args, row, p, piece);
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) values[i] = mine[i * kWarpSize];
+}
+
+// A warp takes a chunk. Blocks cover (pieces of a row, row).
+__global__ void __launch_bounds__(kScanThreads)
+    scan_kernel(SampleArgs args, SampleWorkspace workspace) {
+  __shared__ float edited[kPiece];
+  const auto row = static_cast<int32_t>(blockIdx.y);
+  const auto begin = static_cast<int32_t>(blockIdx.x) * kPiece;
+  const int32_t chunk = begin / kChunk + static_cast<int32_t>(threadIdx.x) / kWarpSize;
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % kWarpSize;
+
+  wait_for_previous_kernel();
+  if (row >= *args.rows.live) return;
+  float values[kPerLane];  // loaded without waiting for the other inputs
+  load_chunk(args.logits + row * args.logits_stride, args.vocab_size, chunk, values);
+  const int32_t tokens = *args.num_valid_tokens;
+  if (begin >= tokens) return;
+  const RowSampling p = args.params[row];
+  const bool is_edited = row_is_edited(args, row, p);
+  release_next_kernel();
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    if (chunk * kChunk + i * kWarpSize + lane >= tokens) values[i] = -ENCORE_GPU_INFINITY;
+  }
+  const int64_t at = static_cast<int64_t>(row) * workspace.chunks + chunk;
+  const bool writes = lane == 0 && chunk * kChunk < tokens;
+  float highest = max_of_chunk(values);
+  if (writes) workspace.raw_max[at] = highest;
+  if (p.num_logprobs >= 0) {
+    const float sum = sum_of_chunk(values, highest, 1.0F);
+    if (writes) workspace.raw_sum[at] = sum;
+  }
+  if (is_edited) {
+    edit_chunk(args, row, p, {edited, begin, min(begin + kPiece, tokens)}, values);
+    highest = max_of_chunk(values);
+    if (writes) workspace.edited_max[at] = highest;
+    float* copy = workspace.edited + static_cast<int64_t>(row) * args.vocab_size;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      const int32_t token = chunk * kChunk + i * kWarpSize + lane;
+      if (token < tokens) copy[token] = values[i];
+    }
+  }
+  if (!row_is_greedy(p)) {
+    const float sum = sum_of_chunk(values, highest, 1.0F / p.temperature);
+    if (writes) workspace.draw_sum[at] = sum;
+  }
+}
+
+}  // namespace encore::gpu
