@@ -348,7 +348,8 @@ class Compute {
     barrier_wait(&shared_.k_full[place().stage], place().parity);
     begin_turn();
     mma_pin(r.scores);
-    if (half) {
+    // For head_dim 64 the compiler finds no registers for both widths: it would serialise products.
+    if (kHeadDim == 128 && half) {
       multiply_keys<kHalfKeys>(r, place().stage);
     } else {
       multiply_keys<kKeys>(r, place().stage);
@@ -534,10 +535,10 @@ template <typename T, int kHeadDim>
 LaunchError launch_kernel_for(const CUtensorMap& q_map, const CUtensorMap& kv_map,
                               const Params& params, int num_blocks, const Launch& launch) {
   const auto kernel = attention_prefill_hopper<T, kHeadDim>;
-  constexpr size_t kBytes = sizeof(Shared<kHeadDim>);
+  constexpr int kBytes = sizeof(Shared<kHeadDim>);
   const LaunchError error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-  if (error != cudaSuccess) return error;
+      gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  if (error != gpuSuccess) return error;
   return launch_kernel(kernel, num_blocks, kThreads, kBytes, launch, q_map, kv_map, params);
 }
 
@@ -568,7 +569,7 @@ LaunchError launch_prefill_hopper(const AttentionShape& shape, const AttentionBo
   const int64_t items =
       int64_t{max_prefill_tiles(shape, bounds, AttentionPath::kHopper)} * params.head_groups;
   const auto num_blocks = static_cast<int>(std::min<int64_t>(items, bounds.num_processors));
-  if (num_blocks == 0) return cudaSuccess;
+  if (num_blocks == 0) return gpuSuccess;
   const bool half = shape.element == Element::kF16;
   const auto run = shape.kv.head_dim == 128
                        ? (half ? launch_kernel_for<f16, 128> : launch_kernel_for<bf16, 128>)
