@@ -35,10 +35,10 @@ AttentionPath attention_path(const AttentionShape& shape, int32_t compute_capabi
 
 // Recorded sizes of a step.
 struct AttentionBounds {
-  int32_t max_tokens = 0;       // rows of q
-  int32_t max_requests = 0;
-  bool decode_only = false;     // every live request brings exactly one token, in order
-  int32_t num_processors = 0;   // multiprocessors of the device
+  int32_t max_tokens = 0;      // rows of q
+  int32_t max_requests = 0;    // at most 1024
+  bool decode_only = false;    // every live request brings exactly one token, in order
+  int32_t num_processors = 0;  // multiprocessors of the device
 };
 
 // Device addresses of the step's inputs; meaning as in encore::ForwardBatch.
@@ -53,16 +53,18 @@ struct AttentionInputs {
 // Bytes of workspace that plan and run share, for these bounds and any smaller ones. 256-byte
 // aligned. Zero it once; afterwards it may hold anything between steps except that
 // attention_plan() must have run in the step before attention_run() does. (It resets what it must:
-// poisoning the workspace between steps changes nothing.)
+// poisoning the workspace between steps changes nothing.) kPlain needs none: 0.
 size_t attention_workspace_bytes(const AttentionShape& shape, const AttentionBounds& bounds,
                                  AttentionPath path);
 
-// One small kernel: reads lengths, writes the work lists into the workspace.
+// One small kernel: reads lengths, writes the work lists into the workspace. kPlain: nothing.
+// Errors, of attention_run() too: the vendor's invalid value for a shape that the path does not
+// serve, and for bounds past their limits.
 LaunchError attention_plan(const AttentionShape& shape, const AttentionBounds& bounds,
                            AttentionPath path, const AttentionInputs& inputs, void* workspace,
                            const Launch& launch);
 
-// q and y are rows of a wider matrix, row strides in elements.
+// q and y are rows of a wider matrix, row strides in elements (multiples of 8), 16-byte aligned.
 struct AttentionArgs {
   AttentionInputs inputs;
   KvPages kv;
