@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "cpu_device.h"
+#include "cpu_ranks.h"
 #include "device_limits.h"
 #include "encore/lowering/lowered_model.h"
 #include "selftest.h"
@@ -24,6 +26,7 @@ constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16,
 constexpr std::array kIsaLevels = {kernels::IsaLevel::kGeneric, kernels::IsaLevel::kAvx2,
                                    kernels::IsaLevel::kAvx512, kernels::IsaLevel::kAmx};
 constexpr int32_t kMaxThreads = 1024;
+constexpr int32_t kMaxRanks = 64;
 
 std::string value_of(const OptionValues& options, std::string_view key) {
   const auto found = std::find_if(options.begin(), options.end(),
@@ -61,6 +64,15 @@ Result<std::vector<int32_t>> choose_processors(const std::string& wanted) {
   }
   processors.resize(static_cast<size_t>(count));
   return processors;
+}
+
+Result<std::shared_ptr<ThreadTeam>> make_team(std::span<const int32_t> processors, bool pin) {
+  try {
+    return std::make_shared<ThreadTeam>(processors, pin);
+  } catch (const std::system_error& error) {
+    return out_of_memory("cannot start " + std::to_string(processors.size()) +
+                         " threads: " + error.what() + "; lower backend.options.threads");
+  }
 }
 
 }  // namespace
@@ -101,13 +113,9 @@ ProbeResult CpuBackend::probe() const { return {true, ""}; }
 Status CpuBackend::init(const OptionValues& options) {
   if (team_ != nullptr) return failed_precondition("the CPU backend is already initialised");
   ENCORE_ASSIGN_OR_RETURN(level_, choose_level(value_of(options, "isa")));
-  ENCORE_ASSIGN_OR_RETURN(const auto processors, choose_processors(value_of(options, "threads")));
-  try {
-    team_ = std::make_unique<ThreadTeam>(processors, value_of(options, "pin") != "false");
-  } catch (const std::system_error& error) {
-    return out_of_memory("cannot start " + std::to_string(processors.size()) +
-                         " threads: " + error.what() + "; lower backend.options.threads");
-  }
+  ENCORE_ASSIGN_OR_RETURN(processors_, choose_processors(value_of(options, "threads")));
+  pin_ = value_of(options, "pin") != "false";
+  ENCORE_ASSIGN_OR_RETURN(team_, make_team(processors_, pin_));
   return {};
 }
 
@@ -131,7 +139,7 @@ Result<DeviceInfo> CpuBackend::device_info(int32_t device) const {
   ENCORE_RETURN_IF_ERROR(check_ready(device));
   return DeviceInfo{"cpu:0", std::to_string(team_->size()) + " threads", architecture(),
                     kCapabilityEager | kCapabilityPrefillFull | kCapabilityPrefillBreakable |
-                        kCapabilityDecodeGraph};
+                        kCapabilityDecodeGraph | kCapabilityCollectives};
 }
 
 Result<DeviceMemory> CpuBackend::device_memory(int32_t device) const {
@@ -174,15 +182,41 @@ Result<std::unique_ptr<Model>> CpuBackend::load_model(int32_t device, const Mode
                                                       const LoadOptions& options) {
   ENCORE_RETURN_IF_ERROR(check_ready(device));
   ENCORE_RETURN_IF_ERROR(check_model(device, spec, weights.weights()));
-  if (options.tensor_parallel_size != 1) {
-    return unimplemented("tensor_parallel_size is " + std::to_string(options.tensor_parallel_size) +
-                         "; the CPU backend runs on one rank");
+  const int32_t num_ranks = options.tensor_parallel_size;
+  std::unique_ptr<Model> model;
+  if (num_ranks == 1) {
+    ENCORE_ASSIGN_OR_RETURN(
+        model, lowering::LoweredModel::load(std::make_unique<CpuDevice>(team_, level_), spec,
+                                            weights, options));
+  } else {
+    if (options.tensor_parallel_rank != kAllRanks || num_ranks < 1 || num_ranks > kMaxRanks) {
+      return unimplemented("tensor_parallel_size is " + std::to_string(num_ranks) +
+                           " and tensor_parallel_rank " +
+                           std::to_string(options.tensor_parallel_rank) +
+                           "; the CPU backend runs all ranks, from 1 to " +
+                           std::to_string(kMaxRanks) + ", in one process");
+    }
+    ENCORE_ASSIGN_OR_RETURN(auto teams, divide_threads(num_ranks));
+    ENCORE_ASSIGN_OR_RETURN(
+        model, lowering::ParallelModel::load(std::make_unique<CpuRanks>(std::move(teams), level_),
+                                             spec, weights, options));
   }
-  ENCORE_ASSIGN_OR_RETURN(
-      auto model, lowering::LoweredModel::load(std::make_unique<CpuDevice>(*team_, level_), spec,
-                                               weights, options));
   ++models_loaded_;
-  return std::unique_ptr<Model>(std::move(model));
+  return model;
+}
+
+Result<std::vector<std::shared_ptr<ThreadTeam>>> CpuBackend::divide_threads(
+    int32_t num_ranks) const {
+  const auto ranks = static_cast<size_t>(num_ranks);
+  const size_t each = std::max<size_t>(1, processors_.size() / ranks);
+  std::vector<std::shared_ptr<ThreadTeam>> teams;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    // With fewer threads than ranks, ranks share processors.
+    const size_t begin = rank * each % processors_.size();
+    const std::span<const int32_t> own = std::span(processors_).subspan(begin, each);
+    ENCORE_ASSIGN_OR_RETURN(teams.emplace_back(), make_team(own, pin_));
+  }
+  return teams;
 }
 
 std::vector<std::pair<std::string, int64_t>> CpuBackend::stats() const {

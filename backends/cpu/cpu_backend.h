@@ -1,4 +1,5 @@
 // The CPU as an Encore backend: one device, all threads of this process's share of the machine.
+// Ranks of a model share them out.
 #pragma once
 
 #include <memory>
@@ -34,10 +35,14 @@ class CpuBackend final : public Backend {
 
  private:
   Status check_ready(int32_t device) const;
+  // The threads divided among that many ranks, each with one at least.
+  Result<std::vector<std::shared_ptr<ThreadTeam>>> divide_threads(int32_t num_ranks) const;
   std::string architecture() const;
 
   kernels::IsaLevel level_ = kernels::IsaLevel::kGeneric;
-  std::unique_ptr<ThreadTeam> team_;
+  std::vector<int32_t> processors_;  // one for each thread
+  bool pin_ = true;
+  std::shared_ptr<ThreadTeam> team_;
   int64_t models_loaded_ = 0;
 };
 

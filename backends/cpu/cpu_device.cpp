@@ -77,7 +77,7 @@ Result<std::unique_ptr<lowering::DeviceGraph>> CpuDevice::end_capture() {
 }
 
 Status CpuDevice::launch(lowering::DeviceGraph& graph) {
-  team_.run(static_cast<const Plan&>(graph).nodes());
+  team_->run(static_cast<const Plan&>(graph).nodes());
   return {};
 }
 

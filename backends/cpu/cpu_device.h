@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "cpu_ops.h"
 #include "encore/lowering/device.h"
@@ -11,10 +12,10 @@
 
 namespace encore::cpu {
 
-// The team outlives the device.
 class CpuDevice final : public lowering::Device {
  public:
-  CpuDevice(ThreadTeam& team, kernels::IsaLevel level) : team_(team), ops_(team, level) {}
+  CpuDevice(std::shared_ptr<ThreadTeam> team, kernels::IsaLevel level, RankPlace place = {})
+      : team_(std::move(team)), ops_(*team_, level, std::move(place)) {}
 
   lowering::Ops& ops() override { return ops_; }
   DType activation_dtype() const override { return DType::kF32; }
@@ -46,11 +47,14 @@ class CpuDevice final : public lowering::Device {
   Result<std::unique_ptr<lowering::DeviceGraph>> end_capture() override;
   Status launch(lowering::DeviceGraph& graph) override;
 
-  Result<uint64_t> mark() override { return uint64_t{0}; }
+  Result<uint64_t> mark() override {
+    ENCORE_RETURN_IF_ERROR(ops_.meeting_status());
+    return uint64_t{0};
+  }
   Status wait(uint64_t, int64_t) override { return {}; }
 
  private:
-  ThreadTeam& team_;
+  std::shared_ptr<ThreadTeam> team_;
   CpuOps ops_;
   std::unique_ptr<Plan> plan_;  // being recorded
 };

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/gather.h"
 #include "kernels/cpu/linear.h"
@@ -65,9 +66,10 @@ Result<std::unique_ptr<lowering::Weight>> as_weight(Result<std::unique_ptr<T>> l
 
 }  // namespace
 
-CpuOps::CpuOps(ThreadTeam& team, kernels::IsaLevel level)
+CpuOps::CpuOps(ThreadTeam& team, kernels::IsaLevel level, RankPlace place)
     : team_(team),
       level_(level),
+      place_(std::move(place)),
       loader_(team),
       rms_norm_(kernels::rms_norm_kernel(level)),
       rope_kv_(kernels::rope_kv_kernel(level)),
@@ -279,6 +281,22 @@ Status CpuOps::gather_logit_rows(lowering::Matrix x, const lowering::StepInputs&
   args.y_stride = y.columns;
   args.columns = x.columns;
   emit(kernels::gather_rows, args);
+  return {};
+}
+
+Status CpuOps::all_reduce(lowering::Matrix x, lowering::Rows rows) {
+  RankMeeting* meeting = place_.meeting.get();
+  emit<MeetArgs>(meet, {meeting, place_.rank, x.data});
+  emit<SumRanksArgs>(sum_ranks, {meeting, place_.rank, rows.live, x.columns});
+  emit<MeetArgs>(meet, {meeting, place_.rank, x.data});
+  return {};
+}
+
+Status CpuOps::all_gather(lowering::Matrix part, lowering::Rows rows, lowering::Matrix whole) {
+  RankMeeting* meeting = place_.meeting.get();
+  emit<MeetArgs>(meet, {meeting, place_.rank, part.data});
+  emit<GatherRanksArgs>(gather_ranks, {meeting, rows.live, part.columns, output(whole)});
+  emit<MeetArgs>(meet, {meeting, place_.rank, part.data});
   return {};
 }
 

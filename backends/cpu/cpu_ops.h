@@ -14,6 +14,7 @@
 #include "kernels/cpu/rope.h"
 #include "kernels/cpu/sample.h"
 #include "plan.h"
+#include "rank_meeting.h"
 #include "thread_team.h"
 #include "weights.h"
 
@@ -27,11 +28,21 @@ struct KvDescription {
   int64_t layer_bytes() const { return num_pages * layout.page_bytes(); }
 };
 
+// Which rank of a model these ops are for. No meeting: the only one.
+struct RankPlace {
+  std::shared_ptr<RankMeeting> meeting;
+  int32_t rank = 0;
+};
+
 class CpuOps final : public lowering::Ops {
  public:
-  CpuOps(ThreadTeam& team, kernels::IsaLevel level);
+  CpuOps(ThreadTeam& team, kernels::IsaLevel level, RankPlace place);
 
   const WeightLoader& loader() const { return loader_; }
+  // Errors: a rank did not come to one of the collectives so far.
+  Status meeting_status() const {
+    return place_.meeting == nullptr ? Status() : place_.meeting->status();
+  }
 
   // Workspace for steps of that size; see lowering::Device::reserve_workspace.
   Result<int64_t> reserve_workspace(const ModelSpec& spec,
@@ -65,6 +76,8 @@ class CpuOps final : public lowering::Ops {
                    const lowering::StepInputs& step, lowering::Matrix y) override;
   Status gather_logit_rows(lowering::Matrix x, const lowering::StepInputs& step,
                            lowering::Matrix y) override;
+  Status all_reduce(lowering::Matrix x, lowering::Rows rows) override;
+  Status all_gather(lowering::Matrix part, lowering::Rows rows, lowering::Matrix whole) override;
   Status sample(lowering::Matrix logits, const lowering::StepInputs& step,
                 const lowering::StepResults& results) override;
 
@@ -91,6 +104,7 @@ class CpuOps final : public lowering::Ops {
 
   ThreadTeam& team_;
   kernels::IsaLevel level_;
+  RankPlace place_;
   WeightLoader loader_;
   kernels::RmsNormKernel rms_norm_;
   kernels::RopeKvKernel rope_kv_;

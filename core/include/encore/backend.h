@@ -209,7 +209,8 @@ class Model {
   virtual Status check_guards() const = 0;
 };
 
-// As LoadOptions::tensor_parallel_rank: this process runs every rank, rank r on device `device + r`.
+// As LoadOptions::tensor_parallel_rank: this process runs every rank, one a device, from the given
+// device on.
 inline constexpr int32_t kAllRanks = -1;
 
 struct LoadOptions {

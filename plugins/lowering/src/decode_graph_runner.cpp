@@ -54,6 +54,11 @@ Status DecodeGraphRunner::record_bucket(int32_t size, Bucket& bucket, BucketRepo
   return {};
 }
 
+void DecodeGraphRunner::drop_bucket(int32_t size) {
+  const int32_t index = buckets_.find(size, false);
+  if (index >= 0) captured_[static_cast<size_t>(index)].graph.reset();
+}
+
 RunnerCheck DecodeGraphRunner::check_bucket(const ForwardBatch& batch) const {
   if (*observer_) return {Reason::kObserved, 0};
   if (!is_decode(batch)) return {Reason::kNotDecode, 0};

@@ -78,8 +78,8 @@ Result<std::unique_ptr<LoweredModel>> LoweredModel::load(std::unique_ptr<Device>
                                                          const LoadOptions& options,
                                                          const Shard& shard) {
   std::unique_ptr<LoweredModel> model(new LoweredModel(std::move(device)));
-  ENCORE_ASSIGN_OR_RETURN(model->stack_,
-                          LayerStack::load(model->device_->ops(), spec, shard, source, options.progress));
+  ENCORE_ASSIGN_OR_RETURN(model->stack_, LayerStack::load(model->device_->ops(), spec, shard,
+                                                          source, options.progress));
   return model;
 }
 

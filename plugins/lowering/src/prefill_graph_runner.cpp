@@ -194,6 +194,11 @@ Status PrefillGraphRunner::observe(const Step& step, int32_t layer) {
                        observed_);
 }
 
+void PrefillGraphRunner::drop_bucket(int32_t size) {
+  const int32_t index = buckets_.find(size, false);
+  if (index >= 0) captured_[static_cast<size_t>(index)].segments.clear();
+}
+
 RunnerCheck PrefillGraphRunner::check_bucket(const ForwardBatch& batch) const {
   if (*observer_ && !breaks_for_observer_) return {Reason::kObserved, 0};
   const int32_t index = buckets_.find(batch.num_tokens(), padding_);

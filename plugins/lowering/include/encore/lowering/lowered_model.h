@@ -53,6 +53,9 @@ class LoweredModel final : public Model {
   Status reserve(KvCache& kv, const CaptureOptions& options, CaptureReport* report) {
     return context_of(kv, options, report).status();
   }
+  // The empty steps before the first capture; see StepContext::warm_up.
+  // REQUIRES: reserve() succeeded.
+  Status warm_up(KvCache& kv) { return static_cast<LoweredKvCache&>(kv).context_->warm_up(); }
 
   ModelInfo info() const override { return device_->model_info(); }
   Result<std::unique_ptr<KvCache>> create_kv(const KvOptions& options) override;

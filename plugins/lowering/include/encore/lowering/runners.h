@@ -40,6 +40,7 @@ class DecodeGraphRunner final : public StepRunner {
                                        std::shared_ptr<const LayerObserver> observer,
                                        CaptureReport report);
   RunnerKind kind() const override { return RunnerKind::kDecodeGraph; }
+  void drop_bucket(int32_t size) override;
   Result<CaptureReport> capture_bucket(int32_t size) override;
 
  protected:
@@ -73,6 +74,7 @@ class PrefillGraphRunner final : public StepRunner {
                                        std::shared_ptr<const LayerObserver> observer,
                                        CaptureReport report);
   RunnerKind kind() const override { return RunnerKind::kPrefillGraph; }
+  void drop_bucket(int32_t size) override;
   Result<CaptureReport> capture_bucket(int32_t size) override;
 
  protected:

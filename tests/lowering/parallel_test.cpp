@@ -1,0 +1,327 @@
+// Several ranks compute what one computes, decide together, and end together. On the CPU backend.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../runners/step_driver.h"
+#include "cpu_ranks.h"
+#include "encore/lowering/lowered_model.h"
+#include "faulty_ranks.h"
+#include "random_model.h"
+
+namespace encore::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+CaptureOptions capture_options() {
+  CaptureOptions options;
+  options.limits.max_requests = 4;
+  options.limits.max_tokens = 64;
+  options.limits.max_context = 128;
+  options.limits.max_logprobs = 2;
+  options.limits.max_history = 256;
+  options.limits.max_biases = 16;
+  options.prefill_buckets = {16, 64};
+  options.decode_buckets = {1, 2, 4};
+  options.guards = true;
+  return options;
+}
+
+std::unique_ptr<cpu::CpuRanks> cpu_ranks(int32_t ranks, int32_t threads, int64_t limit_us) {
+  std::vector<std::shared_ptr<cpu::ThreadTeam>> teams;
+  for (int32_t rank = 0; rank < ranks; ++rank) {
+    teams.push_back(std::make_shared<cpu::ThreadTeam>(
+        std::vector<int32_t>(static_cast<size_t>(threads), 0), false));
+  }
+  return std::make_unique<cpu::CpuRanks>(std::move(teams), kernels::cpu_features().level, limit_us);
+}
+
+// The model with its runners, on `ranks` ranks.
+struct Rig {
+  ModelSpec spec;
+  RandomWeights weights;
+  Faults faults;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<KvCache> kv;
+  RunnerCapture eager, prefill, decode;
+
+  Rig(const ModelSpec& model_spec, DType dtype) : spec(model_spec), weights(spec, dtype) {}
+
+  Status load(int32_t ranks, int32_t threads = 1, int64_t limit_us = 5'000'000) {
+    const LoadOptions options;
+    if (ranks == 1) {
+      auto device = std::make_unique<cpu::CpuDevice>(
+          std::make_shared<cpu::ThreadTeam>(std::vector<int32_t>{0}, false),
+          kernels::cpu_features().level);
+      ENCORE_ASSIGN_OR_RETURN(
+          model, lowering::LoweredModel::load(std::move(device), spec, weights, options));
+      return {};
+    }
+    auto group = std::make_unique<FaultyRanks>(cpu_ranks(ranks, threads, limit_us), faults);
+    ENCORE_ASSIGN_OR_RETURN(
+        model, lowering::ParallelModel::load(std::move(group), spec, weights, options,
+                                             {.step_us = limit_us, .setup_us = 10'000'000}));
+    return {};
+  }
+  Status capture(CaptureOptions options = capture_options()) {
+    KvOptions kv_options;
+    kv_options.num_pages = 32;
+    kv_options.dtype = DType::kF32;
+    kv_options.guards = true;
+    ENCORE_ASSIGN_OR_RETURN(kv, model->create_kv(kv_options));
+    ENCORE_ASSIGN_OR_RETURN(eager, model->create_eager(*kv, options));
+    ENCORE_ASSIGN_OR_RETURN(prefill, model->capture_prefill(*kv, options));
+    ENCORE_ASSIGN_OR_RETURN(decode, model->capture_decode(*kv, options));
+    return {};
+  }
+};
+
+// A prompt, chunks, mixed steps and decodes, by all three runners.
+std::vector<std::vector<float>> run_all(Rig& rig) {
+  StepDriver driver(rig.spec, *rig.kv);
+  std::vector<std::vector<float>> logits;
+  const auto keep = [&](StepResult result) {
+    for (auto& row : result.logits) logits.push_back(std::move(row));
+  };
+  Sequence a = driver.start(random_tokens(1, 60, rig.spec.vocab_size));
+  Sequence b = driver.start(random_tokens(2, 60, rig.spec.vocab_size));
+  keep(driver.run(*rig.eager.runner, {{&a, 11}}));
+  keep(driver.run(*rig.prefill.runner, {{&b, 20}}));
+  keep(driver.run(*rig.prefill.runner, {{&a, 5}, {&b, 1}}));
+  keep(driver.run(*rig.decode.runner, {{&a, 1}, {&b, 1}}));
+  keep(driver.run(*rig.decode.runner, {{&b, 1}}));
+  keep(driver.run(*rig.eager.runner, {{&a, 1}, {&b, 7}}));
+  return logits;
+}
+
+void expect_close(const std::vector<std::vector<float>>& found,
+                  const std::vector<std::vector<float>>& expected, float tolerance) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t row = 0; row < found.size(); ++row) {
+    ASSERT_EQ(found[row].size(), expected[row].size());
+    for (size_t i = 0; i < found[row].size(); ++i) {
+      ASSERT_NEAR(found[row][i], expected[row][i], tolerance) << "row " << row << ", logit " << i;
+    }
+  }
+}
+
+struct Case {
+  const char* name;
+  DType dtype;
+  int32_t ranks;
+  int32_t threads;
+  PrefillMode mode;
+  int64_t vocab_size;
+  bool tied;
+};
+
+class ParallelLogits : public ::testing::TestWithParam<Case> {};
+
+// Fault L4 among them: head_dim of its own, Q/K norms, more ranks than KV heads.
+TEST_P(ParallelLogits, EqualOneRanks) {
+  ModelSpec spec = small_spec();
+  spec.vocab_size = GetParam().vocab_size;
+  spec.tied_embeddings = GetParam().tied;
+  CaptureOptions options = capture_options();
+  options.prefill_mode = GetParam().mode;
+  Rig one(spec, GetParam().dtype);
+  ASSERT_TRUE(one.load(1).ok());
+  ASSERT_TRUE(one.capture(options).ok());
+  const auto expected = run_all(one);
+  options.poison = true;
+  Rig several(spec, GetParam().dtype);
+  const Status loaded = several.load(GetParam().ranks, GetParam().threads);
+  ASSERT_TRUE(loaded.ok()) << loaded.to_string();
+  const Status captured = several.capture(options);
+  ASSERT_TRUE(captured.ok()) << captured.to_string();
+  // f32 sums in another order; q8_0 linears also round their input, which a last bit may tip.
+  expect_close(run_all(several), expected, GetParam().dtype == DType::kF32 ? 2e-4F : 0.05F);
+  const Status guards = several.model->check_guards();
+  EXPECT_TRUE(guards.ok()) << guards.to_string();
+}
+
+constexpr PrefillMode kFull = PrefillMode::kFull;
+INSTANTIATE_TEST_SUITE_P(
+    Models, ParallelLogits,
+    ::testing::Values(Case{"two", DType::kF32, 2, 2, kFull, 260, false},
+                      Case{"four", DType::kF32, 4, 1, kFull, 260, false},
+                      Case{"breakable", DType::kF32, 2, 1, PrefillMode::kBreakable, 260, false},
+                      Case{"tied", DType::kF32, 2, 1, kFull, 260, true},
+                      Case{"whole_head", DType::kF32, 2, 1, kFull, 261, true},
+                      Case{"q8_0_two", DType::kQ8_0, 2, 1, kFull, 260, false},
+                      Case{"q8_0_four", DType::kQ8_0, 4, 2, kFull, 260, false}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+TEST(ParallelModel, RefusesAnImpossibleDivisionBeforeAnythingIsMade) {
+  ModelSpec spec = small_spec();
+  spec.num_heads = 6;
+  Rig rig(spec, DType::kF32);
+  const Status status = rig.load(4);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("num_heads is 6"), std::string::npos) << status.message();
+}
+
+TEST(ParallelModel, ProgressIsReportedByTheCallersThreadAndCanCancel) {
+  const RandomWeights weights(small_spec(), DType::kF32);
+  const auto caller = std::this_thread::get_id();
+  LoadOptions options;
+  int64_t last_done = 0;
+  int64_t last_total = 0;
+  options.progress = [&](int64_t done, int64_t total) {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    last_done = done;
+    last_total = total;
+    return true;
+  };
+  auto model =
+      lowering::ParallelModel::load(cpu_ranks(2, 1, 5'000'000), small_spec(), weights, options);
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_EQ(last_done, last_total);
+  EXPECT_GT(last_total, 0);
+}
+
+TEST(ParallelModel, AnObserverSeesEachLayerOnce) {
+  Rig rig(small_spec(), DType::kF32);
+  ASSERT_TRUE(rig.load(2).ok());
+  int32_t calls = 0;
+  ASSERT_TRUE(rig.model->set_layer_observer([&](const LayerOutput&) { ++calls; }).ok());
+  ASSERT_TRUE(rig.capture().ok());
+  StepDriver driver(rig.spec, *rig.kv);
+  Sequence sequence = driver.start(random_tokens(1, 9, rig.spec.vocab_size));
+  driver.run(*rig.prefill.runner, {{&sequence, 9}});
+  EXPECT_EQ(calls, 2);
+}
+
+// Fault G5.
+TEST(ParallelCapture, ABucketThatOneRankCannotCaptureIsDroppedByAll) {
+  Rig rig(small_spec(), DType::kF32);
+  ASSERT_TRUE(rig.load(2).ok());
+  KvOptions kv_options;
+  kv_options.num_pages = 32;
+  ASSERT_TRUE(rig.capture().ok());
+  rig.faults.captures_to_fail = 1;  // the largest comes first
+  auto decode = rig.model->capture_decode(*rig.kv, capture_options());
+  ASSERT_TRUE(decode.ok()) << decode.status().to_string();
+  ASSERT_EQ(decode->report.buckets.size(), 3U);
+  const BucketReport& largest = decode->report.buckets[0];
+  EXPECT_EQ(largest.bucket, 4);
+  EXPECT_EQ(largest.reason, Reason::kOutOfMemory);
+  EXPECT_NE(largest.message.find("rank 1"), std::string::npos) << largest.message;
+  EXPECT_EQ(decode->report.buckets[1].reason, Reason::kNone);
+  StepDriver driver(rig.spec, *rig.kv);
+  std::vector<Sequence> sequences;
+  for (uint64_t i = 0; i < 3; ++i) {
+    sequences.push_back(driver.start(random_tokens(i, 10, rig.spec.vocab_size)));
+  }
+  const OwnedBatch three =
+      driver.batch_of({{&sequences[0], 1}, {&sequences[1], 1}, {&sequences[2], 1}});
+  EXPECT_EQ(decode->runner->check(three.view(), {}).reason, Reason::kNotCaptured);
+  driver.run(*decode->runner, {{&sequences[0], 1}, {&sequences[1], 1}});
+}
+
+TEST(ParallelCapture, WhatOneRankCannotAllocateIsAnErrorThatNamesIt) {
+  Rig rig(small_spec(), DType::kF32);
+  ASSERT_TRUE(rig.load(2).ok());
+  rig.faults.allocation_limit = 1024;
+  const Status status = rig.capture();
+  EXPECT_EQ(status.code(), StatusCode::kOutOfMemory);
+  EXPECT_NE(status.message().find("rank 1"), std::string::npos) << status.message();
+  rig.faults.allocation_limit = -1;
+  const Status again = rig.capture();
+  EXPECT_TRUE(again.ok()) << again.to_string();
+}
+
+// What the step ends with, and how long that took.
+struct Ending {
+  Status status;
+  double seconds = 0.0;
+};
+
+Ending step_once(Rig& rig) {
+  StepDriver driver(rig.spec, *rig.kv);
+  Sequence sequence = driver.start(random_tokens(1, 9, rig.spec.vocab_size));
+  const OwnedBatch batch = driver.batch_of({{&sequence, 9}});
+  int32_t token = 0;
+  int32_t row_status = 0;
+  StepOutput output;
+  output.tokens = {&token, 1};
+  output.row_status = {&row_status, 1};
+  const auto start = Clock::now();
+  const auto seconds = [&]() {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const auto ticket = rig.prefill.runner->submit(batch.view(), output);
+  if (!ticket.ok()) return {ticket.status(), seconds()};
+  return {rig.prefill.runner->wait(*ticket, -1), seconds()};
+}
+
+// The rank is named, and so is the step; every later call ends the same way, at once.
+void expect_lost(Rig& rig, const Ending& ending, const char* rank) {
+  EXPECT_EQ(ending.status.code(), StatusCode::kInternal) << ending.status.to_string();
+  EXPECT_NE(ending.status.message().find(rank), std::string::npos) << ending.status.message();
+  EXPECT_NE(ending.status.message().find("step 1"), std::string::npos) << ending.status.message();
+  EXPECT_LT(ending.seconds, 5.0);
+  const Ending later = step_once(rig);
+  EXPECT_EQ(later.status.message(), ending.status.message());
+  EXPECT_LT(later.seconds, 0.5);
+}
+
+TEST(ParallelFailure, ARankThatHangsIsNamedWithinTheLimit) {
+  auto rig = std::make_unique<Rig>(small_spec(), DType::kF32);
+  ASSERT_TRUE(rig->load(2, 1, 300'000).ok());
+  ASSERT_TRUE(rig->capture().ok());
+  rig->faults.launches_hang = true;
+  expect_lost(*rig, step_once(*rig), "rank 1");
+  // What the lost rank may still use is kept, the faults among it.
+  rig->prefill.runner.reset();
+  rig->decode.runner.reset();
+  rig->eager.runner.reset();
+  rig->kv.reset();
+  rig->model.reset();
+  static std::vector<std::unique_ptr<Rig>> kept;
+  kept.push_back(std::move(rig));
+}
+
+TEST(ParallelFailure, ARankThatFailsAloneIsNamed) {
+  Rig rig(small_spec(), DType::kF32);
+  ASSERT_TRUE(rig.load(2, 1, 2'000'000).ok());
+  ASSERT_TRUE(rig.capture().ok());
+  rig.faults.launches_fail = true;
+  expect_lost(rig, step_once(rig), "rank 1: the device has fallen off the bus");
+}
+
+TEST(ParallelFailure, RanksThatSampleDifferentTokensAreNoticed) {
+  Rig rig(small_spec(), DType::kF32);
+  ASSERT_TRUE(rig.load(2).ok());
+  ASSERT_TRUE(rig.capture().ok());
+  rig.faults.wrong_tokens = true;
+  expect_lost(rig, step_once(rig), "rank 1 sampled token");
+}
+
+TEST(ParallelFailure, AFaultyBatchIsRefusedByAllAndNothingIsLost) {
+  Rig rig(small_spec(), DType::kF32);
+  ASSERT_TRUE(rig.load(2).ok());
+  ASSERT_TRUE(rig.capture().ok());
+  StepDriver driver(rig.spec, *rig.kv);
+  Sequence sequence = driver.start(random_tokens(1, 9, rig.spec.vocab_size));
+  OwnedBatch batch = driver.batch_of({{&sequence, 9}});
+  batch.token_ids[3] = 1 << 20;
+  int32_t token = 0;
+  int32_t row_status = 0;
+  StepOutput output;
+  output.tokens = {&token, 1};
+  output.row_status = {&row_status, 1};
+  EXPECT_EQ(rig.prefill.runner->submit(batch.view(), output).status().code(),
+            StatusCode::kInvalidArgument);
+  const Ending ending = step_once(rig);
+  EXPECT_TRUE(ending.status.ok()) << ending.status.to_string();
+}
+
+}  // namespace
+}  // namespace encore::testing
