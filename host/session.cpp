@@ -141,6 +141,8 @@ Status Session::load_weights() {
   const Clock::time_point start = Clock::now();
   Progress progress("load", true);
   LoadOptions options;
+  options.tensor_parallel_size = config().parallel.tensor;
+  if (options.tensor_parallel_size > 1) options.tensor_parallel_rank = kAllRanks;
   options.progress = [&progress](int64_t done, int64_t total) {
     progress.update(done, total);
     return !interrupted();

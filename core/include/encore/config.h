@@ -33,6 +33,10 @@ struct PluginsConfig {
   std::vector<std::string> dirs;  // searched before the installed plugin folder
 };
 
+struct ParallelConfig {
+  int32_t tensor = 1;  // ranks that share every layer, one a device, from backend.device on
+};
+
 struct KvCacheConfig {
   int32_t page_size = 16;  // tokens
   DType dtype = DType::kF16;
@@ -78,6 +82,7 @@ struct LogConfig {
 struct Config {
   ModelConfig model;
   BackendConfig backend;
+  ParallelConfig parallel;
   PluginsConfig plugins;
   KvCacheConfig kv_cache;
   SchedulerConfig scheduler;

@@ -33,6 +33,11 @@ const auto kKeys = std::to_array<KeyInfo>({
     {.name = "backend.options", .field = ENCORE_FIELD(backend.options),
      .help = "The plugin's own keys, checked against its schema; `encore devices` lists them."},
 
+    {.name = "parallel.tensor", .field = ENCORE_FIELD(parallel.tensor),
+     .help = "Ranks that share every layer, one a device, from backend.device on; the CPU backend "
+             "divides its threads.",
+     .minimum = 1, .maximum = 64},
+
     {.name = "plugins.load", .field = ENCORE_FIELD(plugins.load),
      .help = "Plugin libraries to load before any others; an optional one may fail."},
     {.name = "plugins.dirs", .field = ENCORE_FIELD(plugins.dirs),
