@@ -220,7 +220,6 @@ Status CudaBackend::check_model(int32_t device, const ModelSpec& spec,
   };
   ENCORE_RETURN_IF_ERROR(multiple_of_8("hidden_size", spec.hidden_size));
   ENCORE_RETURN_IF_ERROR(multiple_of_8("intermediate_size", spec.intermediate_size));
-  ENCORE_RETURN_IF_ERROR(multiple_of_8("vocab_size", spec.vocab_size));
   ENCORE_RETURN_IF_ERROR(multiple_of_8("head_dim", spec.head_dim));
   if (spec.head_dim > 256) {
     return unimplemented("head_dim is " + std::to_string(spec.head_dim) +

@@ -166,8 +166,9 @@ class Product {
   }
 
   void expect_right() const {
-    // Rounding the result to bf16 alone gives 1.7e-3; f32 sums of exact products about 1e-6.
-    const double limit = kind_.output == Element::kF32 ? 1e-5 : 3e-3;
+    // Rounding to bf16 alone gives 1.7e-3 of a long row, and up to 2^-8 of a few values; f32 sums of
+    // exact products about 1e-6.
+    const double limit = kind_.output == Element::kF32 ? 1e-5 : 1.0 / 256;
     for (int r = 0; r < m_; ++r) {
       std::vector<double> found(out_n_);
       std::vector<double> want(out_n_);
