@@ -346,6 +346,25 @@ TEST_F(SampleTest, AHistoryChangesWhatIsChosen) {
   }
 }
 
+// One output of token 700 costs it 0.75: a rival of 9.0 still loses to its 10, one of 9.5 wins.
+TEST_F(SampleTest, APendingTokenCountsOnce) {
+  RowSampling p = kGreedy;
+  p.presence_penalty = 0.5F;
+  p.frequency_penalty = 0.25F;
+  SampledRows rows(1000);
+  for (const float rival : {9.0F, 9.5F}) {
+    std::vector<float> logits(1000);
+    logits[700] = 10.0F;
+    logits[3] = rival;  // the input token of rows where nothing is pending
+    rows.add(logits, p, {}, {{700, 0, 0}}, 700);  // in the history, which does not count it yet
+    rows.add(logits, p, {}, {{500, 1, 1}}, 700);  // not in the history
+    rows.add(logits, p, {}, {{700, 3, 1}});       // counted, nothing pending
+    rows.add(logits, p, {}, {{700, 3, 0}}, 3);    // penalties of an output spare the prompt
+  }
+  rows.run(launch_);
+  EXPECT_EQ(rows.tokens, (std::vector<int32_t>{700, 700, 700, 700, 3, 3, 3, 700}));
+}
+
 TEST_F(SampleTest, CompanyAndPaddingDoNotChangeARow) {
   constexpr int32_t kVocab = 5000;
   const auto params = [](int32_t i) {
