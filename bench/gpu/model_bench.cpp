@@ -1,0 +1,338 @@
+// Speed of a whole model of real widths with random weights, through a plugin, in every mode.
+//
+//   model_bench --plugin=PATH [--shape=llama-3.1-8b] [--layers=N] [--tensor=N]
+//   [--option=key=value]...
+//
+// Prints what capture cost, then decode steps (submitted one ahead, as the engine does) and prefill
+// steps, medians after warm-up, beside the limits that the backend measures in the same run.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "encore/capture.h"
+#include "encore/loader/options.h"
+#include "encore/loader/plugin_loader.h"
+#include "random_model.h"
+
+namespace encore::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int32_t kPageSize = 16;
+constexpr int32_t kMaxRequests = 256;
+constexpr int32_t kMaxTokens = 8192;
+constexpr int32_t kMaxContext = 8192;
+constexpr int32_t kPages = 12000;  // 192,000 tokens
+constexpr int kSteps = 60;
+constexpr int kWarmSteps = 10;
+constexpr int kRounds = 7;
+
+double us_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+[[noreturn]] void give_up(const std::string& message) {
+  std::fprintf(stderr, "error: %s\n", message.c_str());
+  std::exit(1);
+}
+
+void check(const Status& status, const char* what) {
+  if (!status.ok()) give_up(std::string(what) + ": " + status.to_string());
+}
+
+template <typename T>
+T take(Result<T> result, const char* what) {
+  check(result.status(), what);
+  return std::move(result).value();
+}
+
+// Requests that all bring `fresh` tokens after `cached` ones, with pages of their own, and the
+// memory behind their batch.
+class Requests {
+ public:
+  Requests(int32_t count, int32_t cached, int32_t fresh, int32_t capacity)
+      : cached_(cached), fresh_(fresh) {
+    const int32_t pages = (capacity + kPageSize - 1) / kPageSize;
+    if (count * pages > kPages) give_up("the KV cache is too small for this benchmark");
+    q_start_.push_back(0);
+    page_start_.push_back(0);
+    for (int32_t i = 0; i < count; ++i) {
+      q_start_.push_back((i + 1) * fresh);
+      page_start_.push_back((i + 1) * pages);
+      logit_rows_.push_back((i + 1) * fresh - 1);
+    }
+    page_ids_.resize(static_cast<size_t>(count) * static_cast<size_t>(pages));
+    std::iota(page_ids_.begin(), page_ids_.end(), 0);
+    // Pages of a request lie anywhere, as they do after a while of serving.
+    std::mt19937 engine(3);
+    std::shuffle(page_ids_.begin(), page_ids_.end(), engine);
+    positions_.resize(static_cast<size_t>(count) * static_cast<size_t>(fresh));
+    token_ids_.resize(positions_.size());
+    for (size_t i = 0; i < token_ids_.size(); ++i)
+      token_ids_[i] = static_cast<int32_t>(i * 7919 % 100000);
+    kv_len_.resize(static_cast<size_t>(count));
+    sampling_.resize(static_cast<size_t>(count));
+    tokens_.resize(static_cast<size_t>(count));
+    status_.resize(static_cast<size_t>(count));
+    set_cached(cached);
+  }
+
+  void set_cached(int32_t cached) {
+    cached_ = cached;
+    for (size_t i = 0; i < positions_.size(); ++i)
+      positions_[i] = cached + static_cast<int32_t>(i) % fresh_;
+    std::fill(kv_len_.begin(), kv_len_.end(), cached + fresh_);
+  }
+  void advance() { set_cached(cached_ + fresh_); }
+  // Each request goes on with the token that the step before sampled for it.
+  void feed_back() {
+    for (size_t i = 0; i < token_ids_.size(); ++i) token_ids_[i] = -1 - static_cast<int32_t>(i);
+  }
+
+  ForwardBatch batch() const {
+    ForwardBatch batch;
+    batch.token_ids = token_ids_;
+    batch.positions = positions_;
+    batch.q_start = q_start_;
+    batch.kv_len = kv_len_;
+    batch.page_start = page_start_;
+    batch.page_ids = page_ids_;
+    batch.logit_rows = logit_rows_;
+    batch.sampling = sampling_;
+    batch.num_valid_tokens = 128000;
+    return batch;
+  }
+  StepOutput output() {
+    StepOutput output;
+    output.tokens = tokens_;
+    output.row_status = status_;
+    return output;
+  }
+  int64_t num_tokens() const { return static_cast<int64_t>(token_ids_.size()); }
+
+ private:
+  int32_t cached_, fresh_;
+  std::vector<int32_t> token_ids_, positions_, q_start_, kv_len_, page_start_, page_ids_,
+      logit_rows_, tokens_, status_;
+  std::vector<RowSampling> sampling_;
+};
+
+void run_step(Runner& runner, Requests& requests) {
+  const Ticket ticket = take(runner.submit(requests.batch(), requests.output()), "submit");
+  check(runner.wait(ticket, -1), "wait");
+}
+
+// Fills the cache with `context` tokens a request, some requests at a time.
+void fill_context(Runner& prefill, int32_t count, int32_t context, int32_t capacity) {
+  Requests all(count, 0, 1, capacity);
+  const ForwardBatch whole = all.batch();
+  for (int32_t i = 0; i < count; ++i) {
+    Requests one(1, 0, context, context);
+    ForwardBatch batch = one.batch();
+    batch.page_ids =
+        whole.page_ids.subspan(static_cast<size_t>(whole.page_start[static_cast<size_t>(i)]),
+                               static_cast<size_t>((context + kPageSize - 1) / kPageSize));
+    const Ticket ticket = take(prefill.submit(batch, one.output()), "submit");
+    check(prefill.wait(ticket, -1), "wait");
+  }
+}
+
+struct DecodeTimes {
+  double step_us = 0;    // from one step's end to the next one's, submitted one ahead
+  double submit_us = 0;  // host time in submit()
+};
+
+DecodeTimes time_decode(Runner& runner, int32_t count, int32_t context, int32_t capacity) {
+  Requests requests[2] = {{count, context, 1, capacity}, {count, context + 1, 1, capacity}};
+  for (Requests& request : requests) request.feed_back();
+  std::vector<double> steps;
+  std::vector<double> submits;
+  Ticket pending = take(runner.submit(requests[0].batch(), requests[0].output()), "submit");
+  Clock::time_point last = Clock::now();
+  for (int i = 1; i < kSteps + kWarmSteps; ++i) {
+    Requests& next = requests[i % 2];
+    next.set_cached(context + i);
+    const Clock::time_point start = Clock::now();
+    const Ticket ticket = take(runner.submit(next.batch(), next.output()), "submit");
+    if (i >= kWarmSteps) submits.push_back(us_since(start));
+    check(runner.wait(pending, -1), "wait");
+    if (i >= kWarmSteps) steps.push_back(us_since(last));
+    last = Clock::now();
+    pending = ticket;
+  }
+  check(runner.wait(pending, -1), "wait");
+  return {median(steps), median(submits)};
+}
+
+double time_prefill(Runner& runner, int32_t count, int32_t length) {
+  Requests requests(count, 0, length, length);
+  std::vector<double> times;
+  for (int i = 0; i < kRounds + 2; ++i) {
+    const Clock::time_point start = Clock::now();
+    run_step(runner, requests);
+    if (i >= 2) times.push_back(us_since(start));
+  }
+  return median(times);
+}
+
+struct Arguments {
+  std::string plugin;
+  std::string shape = "llama-3.1-8b";
+  int64_t layers = 0;
+  int32_t tensor = 1;
+  bool quick = false;
+  std::vector<std::pair<std::string, std::string>> options;
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    const auto value = [&](std::string_view flag) {
+      return argument.starts_with(flag) ? argv[i] + flag.size() : nullptr;
+    };
+    if (const char* plugin = value("--plugin=")) {
+      arguments.plugin = plugin;
+    } else if (const char* shape = value("--shape=")) {
+      arguments.shape = shape;
+    } else if (const char* layers = value("--layers=")) {
+      arguments.layers = std::atoll(layers);
+    } else if (const char* tensor = value("--tensor=")) {
+      arguments.tensor = std::atoi(tensor);
+    } else if (const char* option = value("--option=")) {
+      const char* equals = std::strchr(option, '=');
+      if (equals == nullptr) give_up("--option wants key=value");
+      arguments.options.emplace_back(std::string(option, equals), equals + 1);
+    } else if (argument == "--quick") {
+      arguments.quick = true;
+    } else {
+      give_up("unknown argument " + std::string(argument));
+    }
+  }
+  if (arguments.plugin.empty()) give_up("--plugin=PATH is needed");
+  return arguments;
+}
+
+void print_capture(const char* name, const CaptureReport& report) {
+  int32_t skipped = 0;
+  int32_t nodes = 0;
+  for (const BucketReport& bucket : report.buckets) {
+    if (bucket.reason != Reason::kNone) {
+      ++skipped;
+      std::printf("  skipped %d: %s\n", bucket.bucket, bucket.message.c_str());
+    }
+    nodes = std::max(nodes, bucket.num_nodes);
+  }
+  std::printf(
+      "%-18s %3zu buckets (%d skipped), %4d nodes, %7.1f ms; MB: arena %.1f, static %.1f, "
+      "workspace %.1f, executables %.1f\n",
+      name, report.buckets.size(), skipped, nodes, static_cast<double>(report.total_us) / 1e3,
+      static_cast<double>(report.arena_bytes) / 1e6, static_cast<double>(report.static_bytes) / 1e6,
+      static_cast<double>(report.workspace_bytes) / 1e6,
+      static_cast<double>(report.executable_bytes) / 1e6);
+}
+
+int run(const Arguments& arguments) {
+  const auto spec = model_spec(arguments.shape, arguments.layers);
+  if (!spec) give_up("unknown shape " + arguments.shape);
+  auto plugin = take(load_plugin(arguments.plugin, {"model_bench", {}}), "loading the plugin");
+  Backend& backend = *plugin.backend;
+  const auto options = take(check_options(backend.option_schema(), arguments.options), "options");
+  check(backend.init(options), "init");
+  const DeviceInfo info = take(backend.device_info(0), "device");
+  const DeviceLimits limits = take(backend.measure_limits(0), "limits");
+  std::printf("%s, %s; read %.0f GB/s, product %.0f TFLOP/s\n", info.name.c_str(),
+              info.architecture.c_str(), limits.read_bytes_per_s / 1e9,
+              limits.matmul_ops_per_s / 1e12);
+
+  const RandomWeights weights(*spec);
+  LoadOptions load;
+  if (arguments.tensor > 1) {
+    load.tensor_parallel_rank = kAllRanks;
+    load.tensor_parallel_size = arguments.tensor;
+  }
+  Clock::time_point start = Clock::now();
+  auto model = take(backend.load_model(0, *spec, weights, load), "load");
+  const ModelInfo model_info = model->info();
+  std::printf(
+      "%s, %lld layers: %.2f GB of weights in %.2f s; a decode step reads %.2f GB: %.3f ms "
+      "at least\n",
+      arguments.shape.c_str(), static_cast<long long>(spec->num_layers),
+      static_cast<double>(model_info.weight_bytes) / 1e9, us_since(start) / 1e6,
+      static_cast<double>(model_info.step_weight_bytes) / 1e9,
+      static_cast<double>(model_info.step_weight_bytes) / limits.read_bytes_per_s * 1e3 /
+          arguments.tensor);
+  auto kv = take(model->create_kv({kPages, kPageSize, DType::kBF16, false}), "KV cache");
+
+  CaptureOptions capture;
+  capture.limits.max_requests = kMaxRequests;
+  capture.limits.max_tokens = kMaxTokens;
+  capture.limits.max_context = kMaxContext;
+  capture.limits.max_logprobs = 20;
+  capture.limits.max_history = 1 << 16;
+  capture.limits.max_biases = 1024;
+  start = Clock::now();
+  const RunnerCapture eager = take(model->create_eager(*kv, capture), "eager");
+  std::printf("static buffers, workspace, timing of products: %.0f ms\n", us_since(start) / 1e3);
+  print_capture("eager", eager.report);
+  start = Clock::now();
+  const RunnerCapture full = take(model->capture_prefill(*kv, capture), "prefill");
+  const RunnerCapture decode = take(model->capture_decode(*kv, capture), "decode");
+  std::printf("capture of prefill (full) and decode: %.0f ms\n", us_since(start) / 1e3);
+  print_capture("prefill full", full.report);
+  print_capture("decode", decode.report);
+  capture.prefill_mode = PrefillMode::kBreakable;
+  capture.prefill_buckets = {128, 4096};
+  const RunnerCapture breakable = take(model->capture_prefill(*kv, capture), "breakable");
+  print_capture("prefill breakable", breakable.report);
+
+  std::printf("\n%-28s %10s %10s %12s %12s\n", "decode", "graph ms", "eager ms", "graph tok/s",
+              "submit us");
+  for (const int32_t count : {1, 8, 16, 32, 64, 128}) {
+    if (arguments.quick && count != 1 && count != 64) continue;
+    constexpr int32_t kContext = 1024;
+    constexpr int32_t kCapacity = kContext + kSteps + kWarmSteps + 1;
+    fill_context(*full.runner, count, kContext, kCapacity);
+    const DecodeTimes graph = time_decode(*decode.runner, count, kContext, kCapacity);
+    const DecodeTimes eagerly = time_decode(*eager.runner, count, kContext, kCapacity);
+    std::printf("batch %3d, context 1024      %10.3f %10.3f %12.0f %12.1f\n", count,
+                graph.step_us / 1e3, eagerly.step_us / 1e3, count * 1e6 / graph.step_us,
+                graph.submit_us);
+  }
+  std::printf("\n%-28s %10s %12s %10s %10s\n", "prefill", "full ms", "tok/s", "breakable",
+              "eager ms");
+  const std::pair<int32_t, int32_t> shapes[] = {{1, 128},  {1, 512},  {1, 1024}, {1, 4096},
+                                                {4, 1024}, {16, 256}, {1, 8192}};
+  for (const auto& [count, length] : shapes) {
+    const double us = time_prefill(*full.runner, count, length);
+    const bool has_bucket = count * length == 128 || count * length == 4096;
+    const double broken = has_bucket ? time_prefill(*breakable.runner, count, length) : 0.0;
+    const double eagerly = time_prefill(*eager.runner, count, length);
+    std::printf("%2d x %-5d                   %10.3f %12.0f %10.3f %10.3f\n", count, length,
+                us / 1e3, count * length * 1e6 / us, broken / 1e3, eagerly / 1e3);
+  }
+  for (const auto& [name, value] : backend.stats())
+    std::printf("%s %lld\n", name.c_str(), static_cast<long long>(value));
+  const DeviceMemory memory = take(backend.device_memory(0), "memory");
+  std::printf("device memory used %.1f MB\n",
+              static_cast<double>(memory.total_bytes - memory.free_bytes) / 1e6);
+  return 0;
+}
+
+}  // namespace
+}  // namespace encore::bench
+
+int main(int argc, char** argv) { return encore::bench::run(encore::bench::parse(argc, argv)); }
