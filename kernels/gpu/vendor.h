@@ -29,6 +29,8 @@ using gpuGraphExec_t = ENCORE_GPU_NAME(GraphExec_t);
 using gpuGraphNode_t = ENCORE_GPU_NAME(GraphNode_t);
 inline constexpr gpuError_t gpuSuccess = ENCORE_GPU_NAME(Success);
 
+#define gpuDeviceCanAccessPeer ENCORE_GPU_NAME(DeviceCanAccessPeer)
+#define gpuDeviceEnablePeerAccess ENCORE_GPU_NAME(DeviceEnablePeerAccess)
 #define gpuDeviceGetAttribute ENCORE_GPU_NAME(DeviceGetAttribute)
 #define gpuDeviceGetPCIBusId ENCORE_GPU_NAME(DeviceGetPCIBusId)
 #define gpuDeviceSynchronize ENCORE_GPU_NAME(DeviceSynchronize)
@@ -61,9 +63,11 @@ inline constexpr gpuError_t gpuSuccess = ENCORE_GPU_NAME(Success);
 #define gpuStreamCreateWithFlags ENCORE_GPU_NAME(StreamCreateWithFlags)
 #define gpuStreamDestroy ENCORE_GPU_NAME(StreamDestroy)
 #define gpuStreamEndCapture ENCORE_GPU_NAME(StreamEndCapture)
+#define gpuStreamQuery ENCORE_GPU_NAME(StreamQuery)
 #define gpuStreamSynchronize ENCORE_GPU_NAME(StreamSynchronize)
 #define gpuStreamWaitEvent ENCORE_GPU_NAME(StreamWaitEvent)
 
+#define gpuErrorPeerAccessAlreadyEnabled ENCORE_GPU_NAME(ErrorPeerAccessAlreadyEnabled)
 #define gpuEventDisableTiming ENCORE_GPU_NAME(EventDisableTiming)
 #define gpuErrorInvalidValue ENCORE_GPU_NAME(ErrorInvalidValue)
 #define gpuErrorNotReady ENCORE_GPU_NAME(ErrorNotReady)

@@ -149,13 +149,13 @@ TEST_P(ParallelLogits, EqualOneRanks) {
 constexpr PrefillMode kFull = PrefillMode::kFull;
 INSTANTIATE_TEST_SUITE_P(
     Models, ParallelLogits,
-    ::testing::Values(Case{"two", DType::kF32, 2, 2, kFull, 260, false},
-                      Case{"four", DType::kF32, 4, 1, kFull, 260, false},
-                      Case{"breakable", DType::kF32, 2, 1, PrefillMode::kBreakable, 260, false},
-                      Case{"tied", DType::kF32, 2, 1, kFull, 260, true},
-                      Case{"whole_head", DType::kF32, 2, 1, kFull, 261, true},
-                      Case{"q8_0_two", DType::kQ8_0, 2, 1, kFull, 260, false},
-                      Case{"q8_0_four", DType::kQ8_0, 4, 2, kFull, 260, false}),
+    ::testing::Values(Case{"two", DType::kF32, 2, 2, kFull, 256, false},
+                      Case{"four", DType::kF32, 4, 1, kFull, 256, false},
+                      Case{"breakable", DType::kF32, 2, 1, PrefillMode::kBreakable, 256, false},
+                      Case{"tied", DType::kF32, 2, 1, kFull, 256, true},
+                      Case{"whole_head", DType::kF32, 2, 1, kFull, 260, true},
+                      Case{"q8_0_two", DType::kQ8_0, 2, 1, kFull, 256, false},
+                      Case{"q8_0_four", DType::kQ8_0, 4, 2, kFull, 256, false}),
     [](const auto& param) { return std::string(param.param.name); });
 
 TEST(ParallelModel, RefusesAnImpossibleDivisionBeforeAnythingIsMade) {

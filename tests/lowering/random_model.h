@@ -18,7 +18,7 @@ namespace encore::testing {
 inline ModelSpec small_spec() {
   ModelSpec spec;
   spec.architecture = "qwen3";
-  spec.vocab_size = 260;
+  spec.vocab_size = 256;
   spec.hidden_size = 64;
   spec.intermediate_size = 128;
   spec.num_layers = 2;

@@ -2,8 +2,8 @@
 //
 // Heads and the MLP's inner columns are divided: q, k, v, gate and up by output rows, o and down by
 // input columns, whose products the ranks then add up. The head is divided by vocabulary rows if
-// the vocabulary divides, and is whole on every rank otherwise. Embedding and norms are whole: norm
-// weights of q and k belong to a head, not to a rank.
+// each part is a multiple of 8, and is whole on every rank otherwise. Embedding and norms are
+// whole: norm weights of q and k belong to a head, not to a rank.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Shard {
 
 // Rows of the head that a rank has: vocab_size if it is not divided.
 inline int64_t head_rows(const ModelSpec& spec, const Shard& shard) {
-  return spec.vocab_size % shard.num_ranks == 0 ? spec.vocab_size / shard.num_ranks
-                                                : spec.vocab_size;
+  const bool divides = spec.vocab_size % (int64_t{8} * shard.num_ranks) == 0;
+  return divides ? spec.vocab_size / shard.num_ranks : spec.vocab_size;
 }
 
 // The first KV head that the rank has. With more ranks than KV heads, neighbours share one.

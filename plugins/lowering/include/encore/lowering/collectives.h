@@ -1,0 +1,22 @@
+// How one rank's ops meet those of the other ranks: for backends whose collectives are a library of
+// their own beside the ops, as on GPUs.
+#pragma once
+
+#include "encore/lowering/ops.h"
+#include "encore/status.h"
+
+namespace encore::lowering {
+
+// One object a rank. The two calls enqueue on the queue that the object was made for, or are
+// recorded if a capture is open there; every rank makes the same calls in the same order. Both have
+// run once before anything is captured. Meaning and results: Ops::all_reduce and Ops::all_gather.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  virtual Status all_reduce(Matrix x, Rows rows) = 0;
+  virtual Status all_gather(Matrix part, Rows rows, Matrix whole) = 0;
+  // Errors: what went wrong on the device since the last call, as far as it is known.
+  virtual Status health() = 0;
+};
+
+}  // namespace encore::lowering

@@ -1,0 +1,248 @@
+// Sums and gathers over ranks, between two GPUs, and between two streams of one GPU: the kernels do
+// not know the difference.
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "gpu_status.h"
+#include "gpu_test_support.h"
+#include "kernels/gpu/all_reduce.h"
+#include "peer_memory.h"
+
+namespace encore::gpu::testing {
+namespace {
+
+constexpr int32_t kRanks = 2;
+constexpr int64_t kMaxBytes = int64_t{1} << 20;
+
+enum class Where { kOneDevice, kTwoDevices };
+
+class PeerTest : public ::testing::TestWithParam<Where> {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    const int needed = GetParam() == Where::kTwoDevices ? 2 : 1;
+    if (gpuGetDeviceCount(&count) != gpuSuccess || count < needed) {
+      GTEST_SKIP() << needed << " GPUs are needed, there are " << count;
+    }
+    const std::vector<int32_t> ordinals = {0, needed - 1};
+    auto memory = PeerMemory::create(ordinals, kMaxBytes, account_);
+    ASSERT_TRUE(memory.ok()) << memory.status().to_string();
+    memory_ = std::move(memory).value();
+    for (int32_t rank = 0; rank < kRanks; ++rank) {
+      devices_[rank] = ordinals[rank];
+      select(rank);
+      ENCORE_GPU_OK(gpuStreamCreateWithFlags(&streams_[rank], gpuStreamNonBlocking));
+    }
+  }
+  void TearDown() override {
+    for (int32_t rank = 0; rank < kRanks; ++rank) {
+      if (streams_[rank] == nullptr) continue;
+      select(rank);
+      ENCORE_GPU_OK(gpuStreamDestroy(streams_[rank]));
+    }
+  }
+  void select(int32_t rank) { ENCORE_GPU_OK(gpuSetDevice(devices_[rank])); }
+  Launch launch(int32_t rank) const { return {streams_[rank], true}; }
+  // False if the streams have not come to an end within the limit: the kernels wait for ever.
+  bool finished(double seconds = 10.0) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    for (gpuStream_t stream : streams_) {
+      gpuError_t error = gpuErrorNotReady;
+      while ((error = gpuStreamQuery(stream)) == gpuErrorNotReady) {
+        if (std::chrono::steady_clock::now() > end) return false;
+        std::this_thread::yield();
+      }
+      EXPECT_EQ(error, gpuSuccess) << gpuGetErrorString(error);
+    }
+    return true;
+  }
+  template <typename T>
+  std::unique_ptr<DeviceBuffer<T>> buffer(int32_t rank, const std::vector<T>& values) {
+    select(rank);
+    return std::make_unique<DeviceBuffer<T>>(values);
+  }
+
+  MemoryAccount account_;
+  std::unique_ptr<PeerMemory> memory_;
+  std::array<int32_t, kRanks> devices_ = {};
+  std::array<gpuStream_t, kRanks> streams_ = {};
+};
+
+struct SumCase {
+  int32_t live;
+  int32_t maximum;
+  int32_t columns;
+};
+constexpr SumCase kSums[] = {{1, 1, 8},    {1, 1, 4096},   {3, 8, 2056},  {0, 4, 512},
+                             {5, 5, 4096}, {64, 64, 4096}, {1, 128, 4096}};
+
+TEST_P(PeerTest, SumsAreThoseOfF32InTheOrderOfRanksOnEveryRank) {
+  uint32_t seed = 1;
+  // The cases follow each other on the same inboxes, twice, so that halves and sizes mix.
+  for (int32_t round = 0; round < 2; ++round) {
+    for (const SumCase& size : kSums) {
+      SCOPED_TRACE(std::to_string(size.live) + " of " + std::to_string(size.maximum) + " rows x " +
+                   std::to_string(size.columns));
+      const auto count = static_cast<size_t>(size.maximum) * size.columns;
+      std::array<std::vector<uint16_t>, kRanks> inputs;
+      std::array<std::unique_ptr<DeviceBuffer<uint16_t>>, kRanks> x;
+      std::array<std::unique_ptr<DeviceBuffer<int32_t>>, kRanks> live;
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        inputs[rank] = random_bf16(count, ++seed);
+        x[rank] = buffer(rank, inputs[rank]);
+        live[rank] = buffer(rank, std::vector<int32_t>{size.live});
+      }
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        select(rank);
+        const PeerSumArgs args{
+            memory_->peers(rank), {live[rank]->get(), size.maximum}, x[rank]->get(), size.columns};
+        ENCORE_GPU_OK(peer_all_reduce(args, launch(rank)));
+      }
+      ASSERT_TRUE(finished());
+      const size_t live_count = static_cast<size_t>(size.live) * size.columns;
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        select(rank);
+        const std::vector<uint16_t> found = x[rank]->host();
+        for (size_t i = 0; i < count; ++i) {
+          // Exact: one f32 addition, one rounding.
+          const uint16_t expected = i < live_count
+                                        ? to_bf16(from_bf16(inputs[0][i]) + from_bf16(inputs[1][i]))
+                                        : inputs[rank][i];
+          ASSERT_EQ(found[i], expected) << "rank " << rank << ", element " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(PeerTest, GathersPutThePartsSideBySide) {
+  constexpr SumCase kGathers[] = {{1, 1, 64128}, {3, 5, 132}, {0, 2, 8}, {17, 32, 1000}};
+  for (int32_t round = 0; round < 2; ++round) {
+    for (const SumCase& size : kGathers) {
+      SCOPED_TRACE(std::to_string(size.live) + " rows x " + std::to_string(size.columns));
+      const auto count = static_cast<size_t>(size.maximum) * size.columns;
+      std::array<std::vector<float>, kRanks> parts;
+      std::array<std::unique_ptr<DeviceBuffer<float>>, kRanks> part, whole;
+      std::array<std::unique_ptr<DeviceBuffer<int32_t>>, kRanks> live;
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        parts[rank].resize(count);
+        for (size_t i = 0; i < count; ++i) {
+          parts[rank][i] = static_cast<float>(rank * 1000000 + static_cast<int32_t>(i) + round);
+        }
+        part[rank] = buffer(rank, parts[rank]);
+        whole[rank] = buffer(rank, std::vector<float>(count * kRanks, -1.0F));
+        live[rank] = buffer(rank, std::vector<int32_t>{size.live});
+      }
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        select(rank);
+        const PeerGatherArgs args{memory_->peers(rank),
+                                  {live[rank]->get(), size.maximum},
+                                  part[rank]->get(),
+                                  whole[rank]->get(),
+                                  size.columns};
+        ENCORE_GPU_OK(peer_all_gather(args, launch(rank)));
+      }
+      ASSERT_TRUE(finished());
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        select(rank);
+        const std::vector<float> found = whole[rank]->host();
+        for (size_t i = 0; i < found.size(); ++i) {
+          const size_t row = i / (static_cast<size_t>(size.columns) * kRanks);
+          const size_t column = i % (static_cast<size_t>(size.columns) * kRanks);
+          const float expected =
+              static_cast<int32_t>(row) < size.live
+                  ? parts[column / size.columns][row * size.columns + column % size.columns]
+                  : -1.0F;
+          ASSERT_EQ(found[i], expected) << "rank " << rank << ", element " << i;
+        }
+      }
+    }
+  }
+}
+
+// A chain of sums and gathers in a graph a rank, replayed: every replay doubles what is there.
+TEST_P(PeerTest, GraphsReplayAndNeverMixCalls) {
+  constexpr int32_t kColumns = 2048;
+  constexpr int32_t kSteps = 6;  // doublings a replay
+  constexpr int32_t kReplays = 300;
+  std::array<std::unique_ptr<DeviceBuffer<uint16_t>>, kRanks> x;
+  std::array<std::unique_ptr<DeviceBuffer<float>>, kRanks> part, whole;
+  std::array<std::unique_ptr<DeviceBuffer<int32_t>>, kRanks> live;
+  std::array<gpuGraphExec_t, kRanks> graphs = {};
+  const std::vector<uint16_t> ones(kColumns * 4, to_bf16(1.0F));
+  for (int32_t rank = 0; rank < kRanks; ++rank) {
+    x[rank] = buffer(rank, ones);
+    part[rank] = buffer(rank, std::vector<float>(kColumns, static_cast<float>(rank)));
+    whole[rank] = buffer(rank, std::vector<float>(kColumns * kRanks));
+    live[rank] = buffer(rank, std::vector<int32_t>{4, 1});
+    select(rank);
+    gpuGraph_t graph = nullptr;
+    ENCORE_GPU_OK(gpuStreamBeginCapture(streams_[rank], gpuStreamCaptureModeThreadLocal));
+    for (int32_t step = 0; step < kSteps; ++step) {
+      ENCORE_GPU_OK(peer_all_reduce(
+          {memory_->peers(rank), {live[rank]->get(), 4}, x[rank]->get(), kColumns}, launch(rank)));
+    }
+    ENCORE_GPU_OK(peer_all_gather({memory_->peers(rank),
+                                   {live[rank]->get() + 1, 1},
+                                   part[rank]->get(),
+                                   whole[rank]->get(),
+                                   kColumns},
+                                  launch(rank)));
+    ENCORE_GPU_OK(gpuStreamEndCapture(streams_[rank], &graph));
+    ENCORE_GPU_OK(gpuGraphInstantiate(&graphs[rank], graph));
+    ENCORE_GPU_OK(gpuGraphDestroy(graph));
+  }
+  for (int32_t replay = 0; replay < kReplays; ++replay) {
+    for (int32_t rank = 0; rank < kRanks; ++rank) {
+      select(rank);
+      ENCORE_GPU_OK(gpuMemcpyAsync(x[rank]->get(), ones.data(), ones.size() * 2,
+                                   gpuMemcpyHostToDevice, streams_[rank]));
+      ENCORE_GPU_OK(gpuGraphLaunch(graphs[rank], streams_[rank]));
+    }
+  }
+  ASSERT_TRUE(finished(30.0));
+  for (int32_t rank = 0; rank < kRanks; ++rank) {
+    select(rank);
+    for (const uint16_t value : x[rank]->host()) {
+      ASSERT_EQ(from_bf16(value), std::ldexp(1.0F, kSteps));
+    }
+    const std::vector<float> gathered = whole[rank]->host();
+    for (size_t i = 0; i < gathered.size(); ++i) {
+      ASSERT_EQ(gathered[i], i < kColumns ? 0.0F : 1.0F);
+    }
+    ENCORE_GPU_OK(gpuGraphExecDestroy(graphs[rank]));
+  }
+}
+
+TEST_P(PeerTest, AbortEndsAWaitForARankThatNeverComes) {
+  auto x = buffer(0, std::vector<uint16_t>(4096));
+  auto live = buffer(0, std::vector<int32_t>{1});
+  select(0);
+  ENCORE_GPU_OK(peer_all_reduce({memory_->peers(0), {live->get(), 1}, x->get(), 4096}, launch(0)));
+  EXPECT_FALSE(finished(0.2));
+  memory_->abort();
+  EXPECT_TRUE(finished());
+}
+
+TEST_P(PeerTest, WhatCannotBeDoneIsRefused) {
+  auto x = buffer(0, std::vector<uint16_t>(4096));
+  auto live = buffer(0, std::vector<int32_t>{1});
+  const Peers peers = memory_->peers(0);
+  EXPECT_EQ(peer_all_reduce({peers, {live->get(), 1}, x->get(), 12}, launch(0)),
+            gpuErrorInvalidValue);
+  EXPECT_EQ(peer_all_reduce({peers, {live->get(), 129}, x->get(), 4096}, launch(0)),
+            gpuErrorInvalidValue);
+  EXPECT_EQ(peer_all_gather({peers, {live->get(), 1}, x->get(), x->get(), 6}, launch(0)),
+            gpuErrorInvalidValue);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, PeerTest,
+                         ::testing::Values(Where::kOneDevice, Where::kTwoDevices),
+                         [](const auto& param) {
+                           return param.param == Where::kOneDevice ? "One" : "Two";
+                         });
+
+}  // namespace
+}  // namespace encore::gpu::testing
