@@ -138,17 +138,10 @@ Status GpuDevice::begin_capture() {
 
 Result<std::unique_ptr<lowering::DeviceGraph>> GpuDevice::end_capture() {
   gpuGraph_t graph = nullptr;
-  const gpuError_t error = gpuStreamEndCapture(stream_, &graph);
-  if (error != gpuSuccess) {
-    static_cast<void>(gpuGetLastError());
-    return gpu_status(error, "ending a capture");
-  }
-  auto made = GpuGraph::create(graph, stream_);
+  ENCORE_RETURN_IF_ERROR(gpu_status(gpuStreamEndCapture(stream_, &graph), "ending a capture"));
+  auto made = GpuGraph::create(graph, stream_, account_);
   static_cast<void>(gpuGraphDestroy(graph));
-  if (!made.ok()) {
-    static_cast<void>(gpuGetLastError());
-    return made.status();
-  }
+  if (!made.ok()) return made.status();
   return std::unique_ptr<lowering::DeviceGraph>(std::move(made).value());
 }
 
@@ -173,6 +166,7 @@ Status GpuDevice::wait(uint64_t mark, int64_t timeout_us) {
   while (true) {
     const gpuError_t error = gpuEventQuery(event);
     if (error != gpuErrorNotReady) return gpu_status(error, "waiting for the device");
+    static_cast<void>(gpuGetLastError());  // not an error, but the run-time keeps it as one
     if (Clock::now() >= deadline) {
       return deadline_exceeded("the device has not finished its work within " +
                                std::to_string(timeout_us) + " us");

@@ -1,6 +1,7 @@
 #include "graph.h"
 
 #include <algorithm>
+#include <string>
 
 #include "gpu_status.h"
 
@@ -15,7 +16,8 @@ int64_t free_bytes() {
 
 }  // namespace
 
-Result<std::unique_ptr<GpuGraph>> GpuGraph::create(gpuGraph_t graph, gpuStream_t stream) {
+Result<std::unique_ptr<GpuGraph>> GpuGraph::create(gpuGraph_t graph, gpuStream_t stream,
+                                                   MemoryAccount& account) {
   std::unique_ptr<GpuGraph> made(new GpuGraph);
   size_t num_nodes = 0;
   ENCORE_RETURN_IF_ERROR(
@@ -25,10 +27,14 @@ Result<std::unique_ptr<GpuGraph>> GpuGraph::create(gpuGraph_t graph, gpuStream_t
   // The driver says what an executable takes only by what is free before and after. It takes memory
   // in pieces that several graphs share, so one graph's figure may be zero; the sum is right.
   const int64_t before = free_bytes();
-  ENCORE_RETURN_IF_ERROR(
-      gpu_status(gpuGraphInstantiate(&made->executable_, graph), "instantiating a graph"));
-  ENCORE_RETURN_IF_ERROR(
-      gpu_status(gpuGraphUpload(made->executable_, stream), "uploading a graph"));
+  gpuError_t error =
+      account.next_fails() ? gpuErrorOutOfMemory : gpuGraphInstantiate(&made->executable_, graph);
+  if (error == gpuSuccess) error = gpuGraphUpload(made->executable_, stream);
+  if (error == gpuErrorOutOfMemory) {
+    static_cast<void>(gpuGetLastError());
+    return no_device_memory("a graph of " + std::to_string(num_nodes) + " nodes");
+  }
+  ENCORE_RETURN_IF_ERROR(gpu_status(error, "instantiating a graph"));
   made->executable_bytes_ = std::max<int64_t>(before - free_bytes(), 0);
   return made;
 }

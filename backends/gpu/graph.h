@@ -6,15 +6,18 @@
 
 #include "encore/lowering/device.h"
 #include "encore/status.h"
+#include "memory.h"
 #include "vendor.h"
 
 namespace encore::gpu {
 
 class GpuGraph final : public lowering::DeviceGraph {
  public:
-  // Instantiates `graph` (which stays the caller's) and puts it on the device.
+  // Instantiates `graph` (which stays the caller's) and puts it on the device. The account counts
+  // it as an allocation, without its bytes: see executable_bytes().
   // Errors: kOutOfMemory; kInternal.
-  static Result<std::unique_ptr<GpuGraph>> create(gpuGraph_t graph, gpuStream_t stream);
+  static Result<std::unique_ptr<GpuGraph>> create(gpuGraph_t graph, gpuStream_t stream,
+                                                  MemoryAccount& account);
   ~GpuGraph() override;
   GpuGraph(const GpuGraph&) = delete;
   GpuGraph& operator=(const GpuGraph&) = delete;

@@ -223,12 +223,14 @@ Status LinearChoice::tune(std::span<const LinearGroup> groups, int32_t max_rows,
   if (grid.empty() || groups.empty()) return {};
   ENCORE_ASSIGN_OR_RETURN(auto bench,
                           Bench::create(groups, max_rows, max_logit_rows, account, stream));
+  std::vector<Entry> entries = entries_;  // as they were, if a timing fails
   for (const int32_t rows : grid) {
     ENCORE_ASSIGN_OR_RETURN(Entry entry, tune_rows(*bench, groups, rows, max_logit_rows));
-    entries_.push_back(std::move(entry));
+    entries.push_back(std::move(entry));
   }
-  std::sort(entries_.begin(), entries_.end(),
+  std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.rows < b.rows; });
+  entries_ = std::move(entries);
   return gpu_status(gpuStreamSynchronize(static_cast<gpuStream_t>(stream)), "timing products");
 }
 

@@ -39,13 +39,21 @@ gpuError_t free_page_locked(void* data) { return gpuFreeHost(data); }
 
 gpuError_t counted(MemoryAccount& account, gpuError_t (*allocate)(void**, size_t), void** data,
                    int64_t bytes) {
-  if (++account.num_allocations == account.failing_allocation) return gpuErrorOutOfMemory;
+  if (account.next_fails()) return gpuErrorOutOfMemory;
   const gpuError_t error = allocate(data, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
   if (error != gpuSuccess) static_cast<void>(gpuGetLastError());  // it is reported here and now
   return error;
 }
 
 }  // namespace
+
+Status no_device_memory(const std::string& what) {
+  size_t free = 0;
+  size_t total = 0;
+  static_cast<void>(gpuMemGetInfo(&free, &total));
+  return out_of_memory("no room on the device for " + what + "; " + std::to_string(free) + " of " +
+                       std::to_string(total) + " bytes are free");
+}
 
 Result<std::unique_ptr<lowering::DeviceMemoryBlock>> allocate_device(MemoryAccount& account,
                                                                      int64_t bytes,
@@ -54,12 +62,7 @@ Result<std::unique_ptr<lowering::DeviceMemoryBlock>> allocate_device(MemoryAccou
   const auto allocate = [](void** where, size_t size) { return gpuMalloc(where, size); };
   const gpuError_t error = counted(account, allocate, &data, bytes);
   if (error == gpuErrorOutOfMemory) {
-    size_t free = 0;
-    size_t total = 0;
-    static_cast<void>(gpuMemGetInfo(&free, &total));
-    return out_of_memory("no room on the device for " + name + " of " + std::to_string(bytes) +
-                         " bytes; " + std::to_string(free) + " of " + std::to_string(total) +
-                         " are free");
+    return no_device_memory(name + " of " + std::to_string(bytes) + " bytes");
   }
   ENCORE_RETURN_IF_ERROR(gpu_status(error, "allocating " + name));
   return std::unique_ptr<lowering::DeviceMemoryBlock>(std::make_unique<Block>(

@@ -15,11 +15,17 @@ namespace encore::gpu {
 struct MemoryAccount {
   std::atomic<int64_t> device_bytes = 0;
   std::atomic<int64_t> host_bytes = 0;
-  std::atomic<int64_t> num_allocations = 0;  // ever made, device and host alike
+  std::atomic<int64_t> num_allocations = 0;  // ever tried: device, host, graphs' executables
   // The allocation of this number (from 1) fails as if memory had run out; 0: none does. A test
   // aid.
   int64_t failing_allocation = 0;
+
+  // Counts one more; whether it is the one to fail.
+  bool next_fails() { return ++num_allocations == failing_allocation; }
 };
+
+// kOutOfMemory: "no room on the device for WHAT; F of T bytes are free", of the current device.
+Status no_device_memory(const std::string& what);
 
 // On the current device. Contents are undefined. The account outlives the block.
 // Errors: kOutOfMemory naming `name`, the size, and what is free.

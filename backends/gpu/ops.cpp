@@ -16,7 +16,6 @@ namespace {
 
 Status status_of(LaunchError error, const char* kernel) {
   if (error == 0) return {};
-  static_cast<void>(gpuGetLastError());
   return gpu_status(static_cast<gpuError_t>(error), std::string("launching ") + kernel);
 }
 
@@ -42,6 +41,7 @@ GpuOps::GpuOps(const OpsSettings& settings, std::unique_ptr<Blas> blas, MemoryAc
 Status GpuOps::embed(const lowering::Weight& table, const lowering::StepInputs& step,
                      const lowering::StepResults& results, lowering::Matrix y) {
   const auto& embedding = as<EmbeddingWeight>(table);
+  deferred_ = {};  // a step that failed half way may have left one
   EmbedArgs args;
   args.tokens = {step.num_tokens, y.rows};
   args.token_ids = step.token_ids;
@@ -129,6 +129,7 @@ Status GpuOps::stream_linear(lowering::Matrix x, const LinearWeight& weight, int
     problem.sumsq = workspace().sumsq;
     problem.num_sumsq = deferred_.num_sumsq;
     problem.eps = deferred_.eps;
+    deferred_ = {};  // nothing else reads that matrix; another of this address must not match
   }
   DecodeLinearPlan plan;
   ENCORE_RETURN_IF_ERROR(status_of(decode_linear_plan(problem, variant, &plan), "decode_linear"));
