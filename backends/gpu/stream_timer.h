@@ -29,17 +29,26 @@ class StreamTimer {
   StreamTimer(const StreamTimer&) = delete;
   StreamTimer& operator=(const StreamTimer&) = delete;
 
-  // Microseconds a call, over `repeats` calls of `enqueue(i)`, a Status. Waits for the stream.
-  template <typename Enqueue>
-  Result<float> measure_us(gpuStream_t stream, int repeats, const Enqueue& enqueue) {
-    ENCORE_RETURN_IF_ERROR(gpu_status(gpuEventRecord(begin_, stream), "recording an event"));
-    for (int i = 0; i < repeats; ++i) ENCORE_RETURN_IF_ERROR(enqueue(i));
+  // Microseconds that the stream takes from one call to the other. stop_us() waits for it.
+  Status start(gpuStream_t stream) {
+    return gpu_status(gpuEventRecord(begin_, stream), "recording an event");
+  }
+  Result<float> stop_us(gpuStream_t stream) {
     ENCORE_RETURN_IF_ERROR(gpu_status(gpuEventRecord(end_, stream), "recording an event"));
     ENCORE_RETURN_IF_ERROR(gpu_status(gpuEventSynchronize(end_), "waiting for timed work"));
     float milliseconds = 0.0F;
     ENCORE_RETURN_IF_ERROR(
         gpu_status(gpuEventElapsedTime(&milliseconds, begin_, end_), "reading a time"));
-    return 1000.0F * milliseconds / static_cast<float>(repeats);
+    return 1000.0F * milliseconds;
+  }
+
+  // Microseconds a call, over `repeats` calls of `enqueue(i)`, a Status. Waits for the stream.
+  template <typename Enqueue>
+  Result<float> measure_us(gpuStream_t stream, int repeats, const Enqueue& enqueue) {
+    ENCORE_RETURN_IF_ERROR(start(stream));
+    for (int i = 0; i < repeats; ++i) ENCORE_RETURN_IF_ERROR(enqueue(i));
+    ENCORE_ASSIGN_OR_RETURN(const float us, stop_us(stream));
+    return us / static_cast<float>(repeats);
   }
 
  private:
