@@ -10,9 +10,12 @@
 #include <utility>
 
 #include "cublas_lt.h"
+#include "cuda_ranks.h"
 #include "device.h"
 #include "device_limits.h"
 #include "encore/lowering/lowered_model.h"
+#include "encore/lowering/parallel_model.h"
+#include "encore/lowering/shard.h"
 #include "gpu_status.h"
 #include "selftest.h"
 #include "tuning_cache.h"
@@ -189,9 +192,10 @@ Result<DeviceInfo> CudaBackend::device_info(int32_t device) const {
   const Found& found = devices_[static_cast<size_t>(device)];
   return DeviceInfo{"cuda:" + std::to_string(device) + " " + found.bus_id, found.name,
                     architecture_name(found.compute_capability),
-                    checked.ok() ? kCapabilityEager | kCapabilityPrefillFull |
-                                       kCapabilityPrefillBreakable | kCapabilityDecodeGraph
-                                 : 0};
+                    checked.ok()
+                        ? kCapabilityEager | kCapabilityPrefillFull | kCapabilityPrefillBreakable |
+                              kCapabilityDecodeGraph | kCapabilityCollectives
+                        : 0};
 }
 
 Result<DeviceMemory> CudaBackend::device_memory(int32_t device) const {
@@ -232,22 +236,52 @@ Result<std::unique_ptr<Model>> CudaBackend::load_model(int32_t device, const Mod
                                                        const WeightSource& weights,
                                                        const LoadOptions& options) {
   ENCORE_RETURN_IF_ERROR(check_model(device, spec, weights.weights()));
-  if (options.tensor_parallel_size != 1) {
-    return unimplemented("tensor_parallel_size is " + std::to_string(options.tensor_parallel_size) +
-                         "; the CUDA backend runs on one rank");
-  }
   ENCORE_ASSIGN_OR_RETURN(const DeviceMemory memory, device_memory(device));
   if (context_bytes_ == 0) context_bytes_ = memory.total_bytes - memory.free_bytes;
+  std::unique_ptr<Model> model;
+  if (options.tensor_parallel_size == 1) {
+    ENCORE_ASSIGN_OR_RETURN(auto made, make_device(device));
+    ENCORE_ASSIGN_OR_RETURN(model,
+                            lowering::LoweredModel::load(std::move(made), spec, weights, options));
+  } else {
+    ENCORE_ASSIGN_OR_RETURN(model, load_ranks(device, spec, weights, options));
+  }
+  ++models_loaded_;
+  return model;
+}
+
+Result<std::unique_ptr<gpu::GpuDevice>> CudaBackend::make_device(int32_t device) {
   const Found& found = devices_[static_cast<size_t>(device)];
   ENCORE_ASSIGN_OR_RETURN(auto blas, CublasLt::create(tuning_folder_));
-  ENCORE_ASSIGN_OR_RETURN(
-      auto made, gpu::GpuDevice::create({device, found.compute_capability, found.num_processors,
-                                         overlap_, load_threads_},
-                                        std::move(blas), account_));
-  ENCORE_ASSIGN_OR_RETURN(auto model,
-                          lowering::LoweredModel::load(std::move(made), spec, weights, options));
-  ++models_loaded_;
-  return std::unique_ptr<Model>(std::move(model));
+  return gpu::GpuDevice::create(
+      {device, found.compute_capability, found.num_processors, overlap_, load_threads_},
+      std::move(blas), account_);
+}
+
+Result<std::unique_ptr<Model>> CudaBackend::load_ranks(int32_t first, const ModelSpec& spec,
+                                                       const WeightSource& weights,
+                                                       const LoadOptions& options) {
+  const int32_t num_ranks = options.tensor_parallel_size;
+  if (options.tensor_parallel_rank != kAllRanks) {
+    return unimplemented("tensor_parallel_rank is " + std::to_string(options.tensor_parallel_rank) +
+                         "; the CUDA backend runs all ranks in one process");
+  }
+  if (num_ranks < 1 || num_ranks > device_count() - first) {
+    return invalid_argument(std::to_string(num_ranks) + " ranks from device " +
+                            std::to_string(first) + " on were asked for; there are " +
+                            std::to_string(device_count()) + " CUDA devices");
+  }
+  std::vector<int32_t> ordinals;
+  for (int32_t rank = 0; rank < num_ranks; ++rank) {
+    ENCORE_ASSIGN_OR_RETURN(const ModelSpec part, lowering::shard_spec(spec, {rank, num_ranks}));
+    ENCORE_RETURN_IF_ERROR(check_model(first + rank, part, weights.weights()));
+    ordinals.push_back(first + rank);
+  }
+  ENCORE_ASSIGN_OR_RETURN(auto peers, CudaPeers::create(std::move(ordinals), account_));
+  auto ranks = std::make_unique<CudaRanks>(std::move(peers), overlap_, [this, first](int32_t rank) {
+    return make_device(first + rank);
+  });
+  return lowering::ParallelModel::load(std::move(ranks), spec, weights, options);
 }
 
 std::vector<std::pair<std::string, int64_t>> CudaBackend::stats() const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "device.h"
 #include "encore/backend.h"
 #include "memory.h"
 
@@ -45,6 +46,11 @@ class CudaBackend final : public Backend {
 
   Status find_devices();
   Status check_device(int32_t device) const;
+  Result<std::unique_ptr<gpu::GpuDevice>> make_device(int32_t device);
+  // Rank r on device first + r.
+  Result<std::unique_ptr<Model>> load_ranks(int32_t first, const ModelSpec& spec,
+                                            const WeightSource& weights,
+                                            const LoadOptions& options);
 
   std::vector<Found> devices_;
   gpu::MemoryAccount account_;

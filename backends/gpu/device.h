@@ -31,6 +31,11 @@ class GpuDevice final : public lowering::Device {
                                                    std::unique_ptr<Blas> blas,
                                                    MemoryAccount& account);
   ~GpuDevice() override;
+  // For collectives, which are made for the device's queue and given to its ops.
+  gpuStream_t stream() const { return stream_; }
+  void meet_through(std::shared_ptr<lowering::Collectives> collectives) {
+    ops_->meet_through(std::move(collectives));
+  }
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
 

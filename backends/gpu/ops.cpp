@@ -42,6 +42,7 @@ Status GpuOps::embed(const lowering::Weight& table, const lowering::StepInputs& 
                      const lowering::StepResults& results, lowering::Matrix y) {
   const auto& embedding = as<EmbeddingWeight>(table);
   deferred_ = {};  // a step that failed half way may have left one
+  deferred_ = {};  // a step that failed half way may have left one
   EmbedArgs args;
   args.tokens = {step.num_tokens, y.rows};
   args.token_ids = step.token_ids;
@@ -218,6 +219,16 @@ Status GpuOps::gather_logit_rows(lowering::Matrix x, const lowering::StepInputs&
   args.y = y.data;
   args.columns = x.columns;
   return status_of(gather_rows(args, launch()), "gather_rows");
+}
+
+Status GpuOps::all_reduce(lowering::Matrix x, lowering::Rows rows) {
+  if (collectives_ == nullptr) return Ops::all_reduce(x, rows);
+  return collectives_->all_reduce(x, rows);
+}
+
+Status GpuOps::all_gather(lowering::Matrix part, lowering::Rows rows, lowering::Matrix whole) {
+  if (collectives_ == nullptr) return Ops::all_gather(part, rows, whole);
+  return collectives_->all_gather(part, rows, whole);
 }
 
 Status GpuOps::sample(lowering::Matrix logits, const lowering::StepInputs& step,

@@ -9,6 +9,7 @@
 
 #include "blas.h"
 #include "encore/backend.h"
+#include "encore/lowering/collectives.h"
 #include "encore/lowering/device.h"
 #include "encore/lowering/ops.h"
 #include "kernels/gpu/attention.h"
@@ -44,6 +45,11 @@ class GpuOps final : public lowering::Ops {
   GpuOps(const OpsSettings& settings, std::unique_ptr<Blas> blas, MemoryAccount& account);
 
   const ModelInfo& model_info() const { return info_; }
+  // How these ops meet those of other ranks. Before anything is enqueued; never for the only rank.
+  void meet_through(std::shared_ptr<lowering::Collectives> collectives) {
+    collectives_ = std::move(collectives);
+  }
+  const std::shared_ptr<lowering::Collectives>& collectives() const { return collectives_; }
   // See lowering::Device. Also chooses kernels for products, by timing, when sizes grow.
   Result<int64_t> reserve_workspace(const ModelSpec& spec,
                                     const lowering::WorkspaceRequest& request,
@@ -77,6 +83,8 @@ class GpuOps final : public lowering::Ops {
                    const lowering::StepInputs& step, lowering::Matrix y) override;
   Status gather_logit_rows(lowering::Matrix x, const lowering::StepInputs& step,
                            lowering::Matrix y) override;
+  Status all_reduce(lowering::Matrix x, lowering::Rows rows) override;
+  Status all_gather(lowering::Matrix part, lowering::Rows rows, lowering::Matrix whole) override;
   Status sample(lowering::Matrix logits, const lowering::StepInputs& step,
                 const lowering::StepResults& results) override;
 
@@ -121,6 +129,7 @@ class GpuOps final : public lowering::Ops {
   std::vector<Workspace> workspaces_;
   int64_t workspace_bytes_ = 0;  // of the last workspace
   DeferredNorm deferred_;
+  std::shared_ptr<lowering::Collectives> collectives_;  // null: the only rank
 };
 
 }  // namespace encore::gpu

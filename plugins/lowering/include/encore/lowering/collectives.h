@@ -15,7 +15,7 @@ class Collectives {
   virtual ~Collectives() = default;
   virtual Status all_reduce(Matrix x, Rows rows) = 0;
   virtual Status all_gather(Matrix part, Rows rows, Matrix whole) = 0;
-  // Errors: what went wrong on the device since the last call, as far as it is known.
+  // Why a step may not end: a failure that the other ranks or the library noticed. Ok if none did.
   virtual Status health() = 0;
 };
 
