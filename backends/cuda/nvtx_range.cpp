@@ -19,7 +19,7 @@ nvtxDomainHandle_t domain() {
 void push_range(std::string_view name, int32_t size) {
   if (domain() == nullptr) return;
   std::string text(name);
-  if (size > 0) text += " " + std::to_string(size);
+  if (size > 0) text.append(" ").append(std::to_string(size));
   nvtxEventAttributes_t event{};
   event.version = NVTX_VERSION;
   event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
