@@ -21,7 +21,7 @@ build_packages=(
 )
 test_packages=(
   git libgtest-dev libgmock-dev libbenchmark-dev
-  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 xz-utils
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck xz-utils
 )
 
 # Debian's own interpreter, which the packages above belong to, whatever else is on PATH.
@@ -49,6 +49,7 @@ quietly() {
   local status=0
   "$@" >"$log" 2>&1 || status=$?
   if [ "$status" -ne 0 ]; then
+    # shellcheck disable=SC2016  # the backquotes are for the reader
     printf 'error: `%s` failed; the end of %s:\n' "$*" "${log#"$root"/}" >&2
     tail -n 40 "$log" >&2
     return "$status"
@@ -134,6 +135,8 @@ need_model() {
   model_is_intact || fail "$models/$model_file has another SHA-256 than $model_sha256; \
 delete it and try again"
 }
+
+has_cuda_driver() { [ -e /proc/driver/nvidia/version ] || command -v nvidia-smi >/dev/null; }
 
 # configure NAME PRESET [cmake arguments...]: into build/NAME.
 configure() {
