@@ -21,7 +21,14 @@ cd /
 if [ -e "$build/lib/encore/plugins/encore_backend_cpu.so" ]; then
   grep -q "^cpu .*moved tree/lib/encore/plugins/encore_backend_cpu.so" "$scratch/plugins"
 fi
+if [ -e "$build/lib/encore/plugins/encore_backend_cuda.so" ]; then
+  grep -q "^cuda .*moved tree/lib/encore/plugins/encore_backend_cuda.so" "$scratch/plugins"
+  if [ ! -e /proc/driver/nvidia/version ] && ! command -v nvidia-smi >/dev/null; then
+    grep -q "^cuda .* no: no CUDA driver " "$scratch/plugins"
+  fi
+fi
 test -e "$tree/share/encore/configs/smollm2.yaml"
+test -e "$tree/share/encore/configs/cuda.yaml"
 
 fail=0
 runtime='^(linux-vdso|libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|librt|/lib64/ld-linux-x86-64)\.so'
