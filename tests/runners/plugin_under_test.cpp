@@ -33,7 +33,7 @@ std::unique_ptr<Backend> load() {
 }  // namespace
 
 PluginArguments& plugin_arguments() {
-  static PluginArguments arguments{ENCORE_DEFAULT_PLUGIN, {}, 0.0F, 0.0F, 0};
+  static PluginArguments arguments{ENCORE_DEFAULT_PLUGIN, {}, 0.0F, 0.0F, 0, 1};
   return arguments;
 }
 
@@ -53,6 +53,8 @@ bool parse_plugin_argument(std::string_view argument) {
     arguments.logit_tolerance = std::strtof(tolerance, nullptr);
   } else if (const char* reference = value_of(argument, "--reference-tolerance=")) {
     arguments.reference_tolerance = std::strtof(reference, nullptr);
+  } else if (const char* ranks = value_of(argument, "--ranks=")) {
+    arguments.ranks = std::atoi(ranks);
   } else if (const char* device = value_of(argument, "--device=")) {
     arguments.device = std::atoi(device);
   } else {

@@ -2,11 +2,13 @@
 //
 //   encore_runner_test --plugin=/path/to/encore_backend_x.so [--option=key=value]...
 //                      [--logit-tolerance=1e-3] [--reference-tolerance=0.3] [--device=0]
+//                      [--ranks=1]
 //
 // Without --plugin it is the CPU plugin of this build. On a device that rounds differently from
 // mode to mode, the logit tolerance says how far logits of two modes may be apart; 0 means equal
 // bits. The reference tolerance is the least that is allowed between logits and the float32
-// goldens, for a device whose activations are coarser than the CPU's.
+// goldens, for a device whose activations are coarser than the CPU's. Several ranks share each
+// model between them, on devices from the given one on.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,7 @@ struct PluginArguments {
   float logit_tolerance = 0.0F;
   float reference_tolerance = 0.0F;
   int32_t device = 0;
+  int32_t ranks = 1;
 };
 
 PluginArguments& plugin_arguments();

@@ -40,8 +40,11 @@ TestModel& test_model(const std::string& path) {
   if (!files.ok()) give_up(path, files.status());
   TestModel& model = models[path];
   model.files = std::move(files).value();
+  LoadOptions options;
+  options.tensor_parallel_size = plugin_arguments().ranks;
+  if (options.tensor_parallel_size > 1) options.tensor_parallel_rank = kAllRanks;
   auto loaded = backend_under_test().load_model(plugin_arguments().device, model.files.spec,
-                                                *model.files.weights, LoadOptions{});
+                                                *model.files.weights, options);
   if (!loaded.ok()) give_up(path, loaded.status());
   model.model = std::move(loaded).value();
   return model;

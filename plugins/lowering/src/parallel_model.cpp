@@ -55,6 +55,8 @@ class RanksModel final : public Model {
 
   ModelInfo info() const override;
   Result<std::unique_ptr<KvCache>> create_kv(const KvOptions& options) override;
+  // Of the rank that needs most: each has a device of its own.
+  Result<MemoryPlan> plan_memory(const KvOptions& kv, const CaptureOptions& options) override;
   Result<RunnerCapture> create_eager(KvCache& kv, const CaptureOptions& options) override {
     return capture(kv, options, &LoweredModel::create_eager);
   }
@@ -89,6 +91,23 @@ ModelInfo RanksModel::info() const {
 Result<std::unique_ptr<KvCache>> RanksModel::create_kv(const KvOptions& options) {
   ENCORE_ASSIGN_OR_RETURN(auto kv, ParallelKvCache::create(core_, options));
   return std::unique_ptr<KvCache>(std::move(kv));
+}
+
+Result<MemoryPlan> RanksModel::plan_memory(const KvOptions& kv, const CaptureOptions& options) {
+  std::vector<MemoryPlan> plans(static_cast<size_t>(core_->size()));
+  ENCORE_RETURN_IF_ERROR(core_->prepare({"planning memory"}, [&](int32_t rank) -> Status {
+    ENCORE_ASSIGN_OR_RETURN(plans[static_cast<size_t>(rank)],
+                            core_->model(rank).plan_memory(kv, options));
+    return {};
+  }));
+  MemoryPlan most;
+  for (const MemoryPlan& plan : plans) {
+    most.kv_page_bytes = std::max(most.kv_page_bytes, plan.kv_page_bytes);
+    most.kv_fixed_bytes = std::max(most.kv_fixed_bytes, plan.kv_fixed_bytes);
+    most.runner_bytes = std::max(most.runner_bytes, plan.runner_bytes);
+    most.executable_bytes = std::max(most.executable_bytes, plan.executable_bytes);
+  }
+  return most;
 }
 
 // In three stages, each joined: what may run out of memory, then steps in which the ranks meet,
