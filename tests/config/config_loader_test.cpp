@@ -130,7 +130,7 @@ TEST(ConfigLoaderTest, ValueOutOfRangeNamesTheRange) {
               HasSubstr("sampling.top_p is \"1.5\"; it must be a number from 0 to 1, or -1"));
   EXPECT_THAT(error_of("sampling: {top_p: -0.5}"), HasSubstr("from 0 to 1, or -1"));
   EXPECT_THAT(error_of("kv_cache: {dtype: q4_0}"),
-              HasSubstr("kv_cache.dtype is \"q4_0\"; it must be one of f32, f16, bf16"));
+              HasSubstr("kv_cache.dtype is \"q4_0\"; it must be one of auto, f32, f16, bf16"));
   EXPECT_THAT(error_of("capture: {prefill: on}"), HasSubstr("one of off, full, breakable"));
   EXPECT_THAT(error_of("log: {level: loud}"), HasSubstr("one of error, warn, info, debug"));
 }

@@ -59,7 +59,10 @@ class FakeRunner : public Runner {
     if (buckets_.empty()) return {Reason::kNotCaptured, 0};
     const int32_t size = decode ? batch.num_requests() : batch.num_tokens();
     const int32_t index = buckets_.find(size, padding_);
-    if (index >= 0) return {Reason::kNone, buckets_.sizes()[index]};
+    if (index >= 0) {
+      const int32_t bucket = buckets_.sizes()[index];
+      return {pending.count(bucket) > 0 ? Reason::kNotCaptured : Reason::kNone, bucket};
+    }
     if (!padding_ && size <= buckets_.maximum()) return {Reason::kNoExactBucket, 0};
     return {decode ? Reason::kTooManyRequests : Reason::kTooManyTokens, 0};
   }
@@ -93,6 +96,18 @@ class FakeRunner : public Runner {
   }
 
   Status wait(Ticket ticket, int64_t) override { return device_.wait(ticket); }
+
+  Result<CaptureReport> capture_bucket(int32_t bucket) override {
+    if (pending.erase(bucket) == 0) return not_found("no such bucket");
+    captured_later.push_back(bucket);
+    CaptureReport report;
+    report.buckets.emplace_back().bucket = bucket;
+    report.executable_bytes = 100;
+    return report;
+  }
+
+  std::set<int32_t> pending;            // of a lazy runner
+  std::vector<int32_t> captured_later;  // in order
 
  private:
   RunnerKind kind_;
@@ -144,6 +159,9 @@ class FakeModel : public Model {
       report.bucket = *size;
       if (failing_buckets.count(*size) > 0) {
         report.reason = Reason::kCaptureFailed;
+      } else if (options.lazy) {
+        report.reason = Reason::kNotCaptured;
+        captured.push_back(*size);
       } else {
         report.executable_bytes = 100;
         capture.report.executable_bytes += 100;
@@ -154,8 +172,10 @@ class FakeModel : public Model {
     Buckets buckets;
     if (!captured.empty()) buckets = *Buckets::create(captured, captured.front());
     if (give_no_runner) return capture;
-    capture.runner = std::make_unique<FakeRunner>(kind, dynamic_cast<FakeKv&>(kv).device(), options,
-                                                  std::move(buckets), injected);
+    auto runner = std::make_unique<FakeRunner>(kind, dynamic_cast<FakeKv&>(kv).device(), options,
+                                               std::move(buckets), injected);
+    if (options.lazy) runner->pending.insert(captured.begin(), captured.end());
+    capture.runner = std::move(runner);
     return capture;
   }
 };

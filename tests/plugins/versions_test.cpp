@@ -24,7 +24,7 @@ TEST_P(OtherPluginTest, IsAcceptedAndRuns) {
   ASSERT_TRUE(plugin.ok()) << plugin.status().to_string();
   Backend& backend = *plugin->backend;
   const std::vector<OptionSchema> schema = backend.option_schema();
-  ASSERT_EQ(schema.size(), 4U);
+  ASSERT_EQ(schema.size(), 6U);
   EXPECT_EQ(schema[3].key, "skip_bucket");
   EXPECT_EQ(schema[3].type, OptionType::kInt);
   EXPECT_EQ(schema[3].maximum, 65536.0);

@@ -162,9 +162,9 @@ struct MemoryPlan {
 };
 
 struct ModelInfo {
-  int64_t weight_bytes = 0;  // device memory the weights take, copies included
-  int64_t mapped_bytes = 0;  // of these, bytes read in place from mapped files
-  int64_t workspace_bytes = 0;
+  int64_t weight_bytes = 0;       // device memory the weights take, copies included
+  int64_t mapped_bytes = 0;       // of these, bytes read in place from mapped files
+  int64_t workspace_bytes = 0;    // device memory of libraries; what runners add they report
   int64_t step_weight_bytes = 0;  // weights read by a step of one token
 };
 
@@ -221,7 +221,7 @@ struct LoadOptions {
 };
 
 // Counters of Backend::stats() that the memory ledger reads: what the driver and its libraries take
-// on the device, and what the backend has allocated there.
+// on the device, and what the backend has allocated there, graphs' executables excepted.
 inline constexpr std::string_view kContextBytesStat = "memory.context_bytes";
 inline constexpr std::string_view kAllocatedBytesStat = "memory.allocated_bytes";
 

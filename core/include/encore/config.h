@@ -38,9 +38,11 @@ struct ParallelConfig {
 };
 
 struct KvCacheConfig {
-  int32_t page_size = 16;  // tokens
-  DType dtype = DType::kF16;
-  int64_t max_tokens = 0;  // over all requests; 0: max_running_requests * max_context
+  int32_t page_size = 16;         // tokens
+  DType dtype = DType::kInvalid;  // kInvalid: the backend chooses
+  int64_t max_tokens = 0;         // over all requests; 0: chosen, see memory_fraction
+  // Of a device with memory of its own, how much all that Encore keeps there may fill.
+  float memory_fraction = 0.9F;
 };
 
 struct SchedulerConfig {
@@ -56,6 +58,7 @@ struct CaptureConfig {
   bool padding = true;
   bool poison = false;
   bool guards = false;
+  bool lazy = false;                     // capture buckets between steps instead of at the start
   std::vector<int32_t> prefill_buckets;  // empty: defaults
   std::vector<int32_t> decode_buckets;
 };

@@ -104,7 +104,7 @@ class Assigner {
   }
   Status operator()(DType* field) const {
     if (node_.kind != Kind::kScalar || !is_choice(node_.text)) return wrong(node_);
-    *field = dtype_from_name(node_.text);
+    *field = dtype_from_name(node_.text);  // "auto" is no dtype: kInvalid
     return {};
   }
   Status operator()(PrefillMode* field) const {
@@ -280,7 +280,9 @@ struct Shower {
   std::string operator()(const std::string* field) const {
     return field->empty() ? "\"\"" : *field;
   }
-  std::string operator()(const DType* field) const { return std::string(dtype_name(*field)); }
+  std::string operator()(const DType* field) const {
+    return *field == DType::kInvalid ? "auto" : std::string(dtype_name(*field));
+  }
   std::string operator()(const PrefillMode* field) const {
     for (const PrefillName& entry : kPrefillNames) {
       if (entry.mode == *field) return std::string(entry.name);

@@ -8,7 +8,7 @@
 namespace encore {
 namespace {
 
-constexpr std::array<std::string_view, 3> kKvDTypes = {"f32", "f16", "bf16"};
+constexpr std::array<std::string_view, 4> kKvDTypes = {"auto", "f32", "f16", "bf16"};
 constexpr std::array<std::string_view, 3> kPrefillModes = {"off", "full", "breakable"};
 constexpr std::array<std::string_view, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
@@ -46,10 +46,15 @@ const auto kKeys = std::to_array<KeyInfo>({
     {.name = "kv_cache.page_size", .field = ENCORE_FIELD(kv_cache.page_size),
      .help = "Tokens in one page of the KV cache.", .minimum = 1, .maximum = 1024},
     {.name = "kv_cache.dtype", .field = ENCORE_FIELD(kv_cache.dtype),
-     .help = "Element type of keys and values.", .choices = kKvDTypes},
+     .help = "Element type of keys and values; auto: the backend chooses.", .choices = kKvDTypes},
     {.name = "kv_cache.max_tokens", .field = ENCORE_FIELD(kv_cache.max_tokens),
-     .help = "Tokens of all requests together; 0: max_running_requests x max_context.",
+     .help = "Tokens of all requests together; 0: max_running_requests x max_context, or less where "
+             "memory_fraction leaves room for less.",
      .minimum = 0, .maximum = kMaxKvTokens},
+    {.name = "kv_cache.memory_fraction", .field = ENCORE_FIELD(kv_cache.memory_fraction),
+     .help = "How much of the device's memory may be in use; the KV cache gets what is left of that. "
+             "Devices that use the host's memory heed it only where it is set.",
+     .minimum = 0.01, .maximum = 1},
 
     {.name = "scheduler.max_running_requests", .field = ENCORE_FIELD(scheduler.max_running_requests),
      .help = "Requests that share a step.", .minimum = 1, .maximum = 4096},
@@ -72,6 +77,8 @@ const auto kKeys = std::to_array<KeyInfo>({
      .help = "Debugging: overwrite arena and padding between replays."},
     {.name = "capture.guards", .field = ENCORE_FIELD(capture.guards),
      .help = "Debugging: guard bytes round arena, KV cache and static buffers."},
+    {.name = "capture.lazy", .field = ENCORE_FIELD(capture.lazy),
+     .help = "Serve eagerly at once and capture buckets between steps, those most asked for first."},
     {.name = "capture.prefill_buckets", .field = ENCORE_FIELD(capture.prefill_buckets),
      .help = "Padded token counts to capture; empty: chosen from max_tokens_per_step.",
      .minimum = 1, .maximum = 1'048'576},

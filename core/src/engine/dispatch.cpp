@@ -26,8 +26,9 @@ bool is_decode(const ForwardBatch& batch) { return batch.num_tokens() == batch.n
 
 }  // namespace
 
-Dispatcher::Dispatcher(const GraphsCapture& graphs, const DispatchOptions& options, LogSink log)
-    : options_(options), log_(std::move(log)) {
+Dispatcher::Dispatcher(const GraphsCapture& graphs, const DispatchOptions& options, LogSink log,
+                       LazyCapture* lazy)
+    : options_(options), log_(std::move(log)), lazy_(lazy) {
   runners_[index_of(RunnerKind::kEager)] = graphs.eager.runner.get();
   runners_[index_of(RunnerKind::kDecodeGraph)] = graphs.decode.runner.get();
   if (graphs.prefill.runner != graphs.eager.runner) {
@@ -37,6 +38,7 @@ Dispatcher::Dispatcher(const GraphsCapture& graphs, const DispatchOptions& optio
 
 Result<Dispatch> Dispatcher::choose(const ForwardBatch& batch, const StepOutput& output) {
   const Candidates candidates = ask(batch, output);
+  note_missing(candidates);
   const int32_t size_index = find_size(candidates);
   if (size_index < 0) return without_graph(batch, candidates);
 
@@ -62,6 +64,18 @@ Dispatcher::Candidates Dispatcher::ask(const ForwardBatch& batch, const StepOutp
     }
   }
   return candidates;
+}
+
+// Only the graph that would have run the step counts as asked for.
+void Dispatcher::note_missing(const Candidates& candidates) {
+  if (lazy_ == nullptr) return;
+  for (const RunnerKind kind : kGraphKinds) {
+    const Candidate& candidate = candidates[index_of(kind)];
+    if (candidate.able()) return;
+    if (candidate.check.reason != Reason::kNotCaptured) continue;
+    lazy_->asked(kind, candidate.check.bucket);
+    return;
+  }
 }
 
 // A step's size is the bucket of the narrowest graph that can run it; -1 if none can.
@@ -153,7 +167,8 @@ void Dispatcher::log_once(Reason reason, RunnerKind kind) {
     message.append(reason_name(reason));
   }
   message.append("; further ones are only counted");
-  const bool chosen = reason == Reason::kDisabled || reason == Reason::kSlower;
+  const bool chosen = reason == Reason::kDisabled || reason == Reason::kSlower ||
+                      (reason == Reason::kNotCaptured && lazy_ != nullptr);
   log_(chosen ? LogLevel::kInfo : LogLevel::kWarn, message);
 }
 

@@ -12,6 +12,7 @@
 #include "encore/reason.h"
 #include "encore/runner.h"
 #include "encore/status.h"
+#include "engine/lazy_capture.h"
 #include "engine/log.h"
 
 namespace encore {
@@ -58,7 +59,9 @@ struct Dispatch {
 // choose() and record() by one thread; stats() by any. Borrows the runners' owner for its life.
 class Dispatcher {
  public:
-  Dispatcher(const GraphsCapture& graphs, const DispatchOptions& options, LogSink log);
+  // `lazy` is told which missing buckets are asked for; may be null. Borrowed.
+  Dispatcher(const GraphsCapture& graphs, const DispatchOptions& options, LogSink log,
+             LazyCapture* lazy = nullptr);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
@@ -104,6 +107,7 @@ class Dispatcher {
   using Candidates = std::array<Candidate, kNumKinds>;  // by RunnerKind
 
   Candidates ask(const ForwardBatch& batch, const StepOutput& output) const;
+  void note_missing(const Candidates& candidates);
   int32_t find_size(const Candidates& candidates);
   RunnerKind pick(const Candidates& candidates, SizeCosts& size) const;
   static bool wants_sample(const Cost& cost, const Cost* best, int32_t samples);
@@ -115,6 +119,7 @@ class Dispatcher {
   std::array<Runner*, kNumKinds> runners_{};  // by RunnerKind; null where there is none
   DispatchOptions options_;
   LogSink log_;
+  LazyCapture* lazy_;
   std::vector<SizeCosts> sizes_;
   std::array<std::array<bool, kNumReasons>, kNumKinds> logged_{};
 

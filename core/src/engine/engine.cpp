@@ -75,7 +75,8 @@ Engine::Engine(Model& model, const KvInfo& kv, GraphsCapture graphs, EngineOptio
       graphs_(std::move(graphs)),
       scheduler_(options_.limits, kv),
       builder_(options_.limits, kv, options_.num_valid_tokens),
-      dispatcher_(graphs_, options_.dispatch, options_.log) {
+      lazy_(graphs_, options_.log),
+      dispatcher_(graphs_, options_.dispatch, options_.log, lazy_.pending() ? &lazy_ : nullptr) {
   for (SubmittedStep& step : steps_) step.reserve(options_.limits);
   stats_.num_pages = kv.num_pages;
 }
@@ -139,7 +140,10 @@ Result<bool> Engine::step(std::vector<RequestEvent>& events) {
   if (status.ok() && options_.submit_ahead && num_in_flight_ == 1) {
     status = submit_step(true, events);
   }
-  if (status.ok() && num_in_flight_ > 0) status = await_step(events);
+  if (status.ok() && num_in_flight_ > 0) {
+    status = await_step(events);
+    if (status.ok() && lazy_.pending()) capture_bucket();
+  }
   if (!status.ok()) return fail_all(status, events);
   publish_stats(costs_);
   return !idle();
@@ -247,12 +251,22 @@ Status Engine::await_step(std::vector<RequestEvent>& events) {
   // A step submitted ahead began when the one before it was done.
   const Clock::time_point began = std::max(step.submitted_at, last_step_done_);
   last_step_done_ = time;
-  dispatcher_.record(step.dispatch,
-                     std::chrono::duration_cast<std::chrono::microseconds>(time - began).count());
+  // A capture in between would count as the step's time.
+  if (step.submitted_at > last_capture_) {
+    dispatcher_.record(step.dispatch,
+                       std::chrono::duration_cast<std::chrono::microseconds>(time - began).count());
+  }
   ++counts_.num_steps;
   process_step(step, events);
   lap(time, costs_.process_ns);
   return check_guards();
+}
+
+// One a step: no request waits for more than that.
+void Engine::capture_bucket() {
+  const LazyCapture::Captured captured = lazy_.capture_next();
+  last_capture_ = Clock::now();
+  if (options_.captured) options_.captured(captured.kind, captured.report);
 }
 
 void Engine::process_step(SubmittedStep& step, std::vector<RequestEvent>& events) {
@@ -342,6 +356,7 @@ void Engine::publish_stats(const StepCosts& costs) {
   counts_.num_waiting = scheduler_.num_waiting();
   counts_.num_running = scheduler_.num_running();
   counts_.num_pages = kv_.num_pages;
+  counts_.buckets_pending = lazy_.num_pending();
   counts_.pages_used = scheduler_.pages().num_used();
   counts_.pages_high_water = scheduler_.pages().high_water();
   counts_.num_preemptions = scheduler_.num_preemptions();

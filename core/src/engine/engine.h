@@ -18,6 +18,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -29,6 +30,7 @@
 #include "encore/status.h"
 #include "engine/batch_builder.h"
 #include "engine/dispatch.h"
+#include "engine/lazy_capture.h"
 #include "engine/log.h"
 #include "engine/request.h"
 #include "engine/request_state.h"
@@ -52,6 +54,8 @@ struct EngineOptions {
   int64_t step_timeout_us = -1;      // how long a step may take; < 0: no limit
   int32_t guard_check_interval = 0;  // steps between Model::check_guards calls; 0: never
   LogSink log;                       // may be empty
+  // Told of each bucket that was captured between steps, on the thread that steps; may be empty.
+  std::function<void(RunnerKind kind, const CaptureReport& report)> captured;
 };
 
 // Host time spent on steps, in nanoseconds.
@@ -76,6 +80,7 @@ struct EngineStats {
   int64_t steps_ahead = 0;        // submitted before the previous step's tokens were known
   int64_t prompt_tokens = 0;      // of prompts; those computed again after preemption too
   int64_t generation_tokens = 0;  // sent in events
+  int32_t buckets_pending = 0;    // of lazily captured graphs, still to be captured
   std::array<int64_t, kNumFinishReasons> finished{};  // requests by FinishReason
   StepCosts total_costs;
   StepCosts last_costs;
@@ -135,6 +140,7 @@ class Engine {
   Status submit_planned(SubmittedStep& step, std::vector<RequestEvent>& events);
   void note_submitted(SubmittedStep& step);
   Status await_step(std::vector<RequestEvent>& events);
+  void capture_bucket();
   void process_step(SubmittedStep& step, std::vector<RequestEvent>& events);
   void process_row(RequestState& request, const StepOutput& output, int32_t row,
                    std::vector<RequestEvent>& events);
@@ -156,10 +162,12 @@ class Engine {
   // Used by step() alone.
   Scheduler scheduler_;
   BatchBuilder builder_;
+  LazyCapture lazy_;
   Dispatcher dispatcher_;
   int32_t oldest_step_ = 0;
   Clock::time_point last_step_done_;
-  StepCosts costs_;  // of the step being made
+  Clock::time_point last_capture_;  // between steps
+  StepCosts costs_;                 // of the step being made
   std::vector<std::unique_ptr<RequestState>> arrivals_;
   std::vector<RequestId> cancels_;
   EngineStats counts_;

@@ -108,6 +108,35 @@ Result<std::unique_ptr<KvCache>> LoweredModel::create_kv(const KvOptions& option
   return std::unique_ptr<KvCache>(std::move(kv));
 }
 
+Result<MemoryPlan> LoweredModel::plan_memory(const KvOptions& kv, const CaptureOptions& options) {
+  ENCORE_RETURN_IF_ERROR(check_limits(options.limits));
+  ENCORE_RETURN_IF_ERROR(check_positive("page_size", kv.page_size));
+  const ModelSpec& spec = stack_->spec();
+  const RunnerLimits& limits = options.limits;
+  MemoryPlan plan;
+  plan.kv_page_bytes =
+      spec.num_layers * device_->kv_page_bytes(spec, kv.page_size, kv_dtype(kv));
+  plan.kv_fixed_bytes = plan.kv_page_bytes + (kv.guards ? 2 * GuardedMemory::kGuardBytes : 0);
+  const KvInfo info{1, kv.page_size, plan.kv_page_bytes, plan.kv_page_bytes, kv_dtype(kv)};
+  plan.runner_bytes = StepContext::planned_bytes(*device_, *stack_, info,
+                                                 {limits, options.poison, options.guards});
+  int64_t added_bytes = 0;
+  ENCORE_RETURN_IF_ERROR(
+      device_->reserve_workspace(spec, StepContext::workspace_of(limits), &added_bytes).status());
+  planned_workspace_bytes_ += added_bytes;
+  const auto count = [](const std::vector<int32_t>& given, const std::vector<int32_t>& defaults) {
+    return static_cast<int64_t>(given.empty() ? defaults.size() : given.size());
+  };
+  int64_t buckets = count(options.decode_buckets, default_decode_buckets(limits.max_requests));
+  if (options.prefill_mode != PrefillMode::kOff) {
+    buckets += count(options.prefill_buckets, default_prefill_buckets(limits.max_tokens));
+  }
+  // Seven ops a layer, and as many before and after all of them.
+  const auto num_ops = static_cast<int32_t>(7 * (spec.num_layers + 1));
+  plan.executable_bytes = buckets * device_->guess_executable_bytes(num_ops);
+  return plan;
+}
+
 Result<std::shared_ptr<StepContext>> LoweredModel::context_of(KvCache& kv,
                                                               const CaptureOptions& options,
                                                               CaptureReport* report) {
@@ -119,6 +148,8 @@ Result<std::shared_ptr<StepContext>> LoweredModel::context_of(KvCache& kv,
         StepContext::create(*device_, guards_, *stack_, cache.info_, cache.description_.get(),
                             {options.limits, options.poison, options.guards}, report));
     cache.context_ = std::move(context);
+    report->workspace_bytes += planned_workspace_bytes_;
+    planned_workspace_bytes_ = 0;
   } else if (!same_limits(cache.context_->options().limits, options.limits)) {
     return invalid_argument(
         "these limits differ from those of the KV cache's first runner; all runners of a cache "

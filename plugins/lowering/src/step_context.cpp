@@ -60,10 +60,9 @@ Result<std::unique_ptr<StepContext>> StepContext::create(Device& device, GuardLi
                             limits.max_tokens, limits.max_requests);
   ENCORE_ASSIGN_OR_RETURN(context->arena_, allocate("arena", plan.bytes()));
   int64_t added_bytes = 0;
-  const WorkspaceRequest request{limits.max_tokens, limits.max_requests, limits.max_context,
-                                 limits.max_requests};
-  ENCORE_ASSIGN_OR_RETURN(context->workspace_bytes_,
-                          device.reserve_workspace(stack.spec(), request, &added_bytes));
+  ENCORE_ASSIGN_OR_RETURN(
+      context->workspace_bytes_,
+      device.reserve_workspace(stack.spec(), workspace_of(limits), &added_bytes));
   const int64_t input_bytes = context->staging_.bytes();
   const int64_t result_bytes = context->layout_.host_bytes;
   for (Slot& slot : context->slots_) {
@@ -71,10 +70,24 @@ Result<std::unique_ptr<StepContext>> StepContext::create(Device& device, GuardLi
     ENCORE_ASSIGN_OR_RETURN(slot.results, device.allocate_host(result_bytes, "staged results"));
   }
   report->arena_bytes += context->arena_->device_bytes();
-  report->static_bytes += context->inputs_->device_bytes() + context->results_->device_bytes() +
-                          (input_bytes + result_bytes) * static_cast<int64_t>(kMaxTicketsInFlight);
+  const int64_t host_bytes =
+      (input_bytes + result_bytes) * static_cast<int64_t>(kMaxTicketsInFlight);
+  report->host_bytes += host_bytes;
+  report->static_bytes +=
+      context->inputs_->device_bytes() + context->results_->device_bytes() + host_bytes;
   report->workspace_bytes += added_bytes;
   return context;
+}
+
+int64_t StepContext::planned_bytes(const Device& device, const LayerStack& stack,
+                                   const KvInfo& kv_info, const Options& options) {
+  const RunnerLimits& limits = options.limits;
+  const StepStaging staging(stack.spec(), limits, kv_info);
+  const ActivationPlan arena(stack.spec(), stack.shard(), device.activation_dtype(),
+                             limits.max_tokens, limits.max_requests);
+  constexpr int64_t kBuffers = 3;  // inputs, results, arena
+  const int64_t guards = options.guards ? kBuffers * 2 * GuardedMemory::kGuardBytes : 0;
+  return staging.bytes() + layout_of(limits).device_bytes + arena.bytes() + guards;
 }
 
 StepResults StepContext::results_at(std::byte* base) const {

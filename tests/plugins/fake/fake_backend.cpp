@@ -65,7 +65,19 @@ std::vector<OptionSchema> FakeBackend::option_schema() const {
            .minimum = 0.0,
            .maximum = 65536.0,
            .choices = {},
-           .help = "The bucket that does not fit in memory."}};
+           .help = "The bucket that does not fit in memory."},
+          {.key = "async",
+           .type = OptionType::kBool,
+           .default_value = "false",
+           .choices = {},
+           .help = "Whether steps run by themselves."},
+          {.key = "memory_bytes",
+           .type = OptionType::kInt,
+           .default_value = "0",
+           .minimum = 0.0,
+           .maximum = 1e12,
+           .choices = {},
+           .help = "Memory of the device's own; 0: it has none."}};
 }
 
 ProbeResult FakeBackend::probe() const { return {.usable = true, .reason = "always"}; }
@@ -77,9 +89,12 @@ Status FakeBackend::init(const OptionValues& options) {
     if (key == "fail_in") options_.fail_in = value;
     if (key == "damage_guards") options_.damage_guards = value == "true";
     if (key == "skip_bucket") options_.skip_bucket = std::stoi(value);
+    if (key == "async") options_.async = value == "true";
+    if (key == "memory_bytes") options_.memory_bytes = std::stoll(value);
   }
   throw_if_asked(options_, "init");
   ENCORE_RETURN_IF_ERROR(fail_if_asked(options_, "init"));
+  memory_->total_bytes = options_.memory_bytes;
   ++num_inits_;
   sdk::log(sdk::LogLevel::kInfo, "fake backend is ready");
   return {};
@@ -92,15 +107,22 @@ void FakeBackend::shutdown() {
 
 Result<DeviceInfo> FakeBackend::device_info(int32_t device) const {
   ENCORE_RETURN_IF_ERROR(check_device(device));
+  uint64_t capabilities = kCapabilityEager | kCapabilityPrefillFull | kCapabilityPrefillBreakable |
+                          kCapabilityDecodeGraph;
+  if (options_.async) capabilities |= kCapabilityAsync;
+  if (options_.memory_bytes > 0) capabilities |= kCapabilityDeviceMemory;
   return DeviceInfo{.id = "fake:" + std::to_string(device),
                     .name = "Fake device",
                     .architecture = "hash",
-                    .capabilities = kCapabilityEager | kCapabilityPrefillFull |
-                                    kCapabilityPrefillBreakable | kCapabilityDecodeGraph};
+                    .capabilities = capabilities};
 }
 
 Result<DeviceMemory> FakeBackend::device_memory(int32_t device) const {
   ENCORE_RETURN_IF_ERROR(check_device(device));
+  if (memory_->total_bytes > 0) {
+    return DeviceMemory{.total_bytes = memory_->total_bytes,
+                        .free_bytes = memory_->total_bytes - memory_->used_bytes()};
+  }
   return DeviceMemory{.total_bytes = 1000 + device, .free_bytes = 900 + device};
 }
 
@@ -135,11 +157,17 @@ Result<std::unique_ptr<Model>> FakeBackend::load_model(int32_t device, const Mod
     done += weights.weights()[i].bytes;
     if (options.progress && !options.progress(done, total)) return cancelled("load was cancelled");
   }
-  return std::unique_ptr<Model>(std::make_unique<FakeModel>(spec, options_, total));
+  return std::unique_ptr<Model>(std::make_unique<FakeModel>(spec, options_, memory_, total));
 }
 
 std::vector<std::pair<std::string, int64_t>> FakeBackend::stats() const {
-  return {{"inits", num_inits_}, {"shutdowns", num_shutdowns_}};
+  std::vector<std::pair<std::string, int64_t>> stats = {{"inits", num_inits_},
+                                                        {"shutdowns", num_shutdowns_}};
+  if (memory_->total_bytes > 0) {
+    stats.emplace_back(kContextBytesStat, FakeMemory::kContextBytes);
+    stats.emplace_back(kAllocatedBytesStat, memory_->allocated_bytes);
+  }
+  return stats;
 }
 
 Status FakeBackend::selftest(int32_t device) { return check_device(device); }

@@ -21,7 +21,23 @@ struct FakeOptions {
   std::string throw_in = "none";  // the function that throws, and where
   std::string fail_in = "none";   // the function that fails with kOutOfMemory
   bool damage_guards = false;
-  int32_t skip_bucket = 0;  // this bucket is "out of memory"
+  int32_t skip_bucket = 0;   // this bucket is "out of memory"
+  bool async = false;        // kCapabilityAsync
+  int64_t memory_bytes = 0;  // of a device with memory of its own; 0: it has none
+};
+
+// What is allocated on the fake device.
+struct FakeMemory {
+  static constexpr int64_t kContextBytes = 1000;  // "driver"
+  static constexpr int64_t kOthersBytes = 5000;   // another process's
+
+  int64_t total_bytes = 0;
+  int64_t allocated_bytes = 0;
+  int64_t graph_bytes = 0;  // the driver's, for executables
+
+  int64_t used_bytes() const {
+    return allocated_bytes + graph_bytes + kContextBytes + kOthersBytes;
+  }
 };
 
 class FakeBackend : public Backend {
@@ -45,6 +61,7 @@ class FakeBackend : public Backend {
 
  private:
   FakeOptions options_;
+  std::shared_ptr<FakeMemory> memory_ = std::make_shared<FakeMemory>();
   int64_t num_inits_ = 0;
   int64_t num_shutdowns_ = 0;
 };

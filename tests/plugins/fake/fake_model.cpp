@@ -19,7 +19,8 @@ KvInfo FakeKv::info() const {
   return {.num_pages = options_.num_pages,
           .page_size = options_.page_size,
           .page_bytes = page_bytes(),
-          .total_bytes = page_bytes() * options_.num_pages};
+          .total_bytes = page_bytes() * options_.num_pages,
+          .dtype = options_.dtype == DType::kInvalid ? DType::kBF16 : options_.dtype};
 }
 
 Status FakeKv::copy_pages(std::span<const PageCopy> copies) {
@@ -39,7 +40,7 @@ Status FakeKv::read_page(int32_t page, std::span<std::byte> destination) const {
 ModelInfo FakeModel::info() const {
   return {.weight_bytes = weight_bytes_,
           .mapped_bytes = 0,
-          .workspace_bytes = 64,
+          .workspace_bytes = kWorkspaceBytes,
           .step_weight_bytes = weight_bytes_};
 }
 
@@ -48,7 +49,20 @@ Result<std::unique_ptr<KvCache>> FakeModel::create_kv(const KvOptions& options) 
   if (options.num_pages < 1 || options.page_size < 1) {
     return invalid_argument("num_pages and page_size must be at least 1");
   }
-  return std::unique_ptr<KvCache>(std::make_unique<FakeKv>(options));
+  const int64_t bytes = int64_t{options.num_pages} * options.page_size * int64_t{sizeof(int32_t)};
+  if (memory_->total_bytes > 0 && memory_->used_bytes() + bytes > memory_->total_bytes) {
+    return out_of_memory("the fake device has no " + std::to_string(bytes) + " bytes");
+  }
+  return std::unique_ptr<KvCache>(std::make_unique<FakeKv>(options, memory_));
+}
+
+Result<MemoryPlan> FakeModel::plan_memory(const KvOptions& kv, const CaptureOptions& options) {
+  const size_t buckets = default_prefill_buckets(options.limits.max_tokens).size() +
+                         default_decode_buckets(options.limits.max_requests).size();
+  return MemoryPlan{.kv_page_bytes = kv.page_size * int64_t{sizeof(int32_t)},
+                    .kv_fixed_bytes = 0,
+                    .runner_bytes = kArenaBytes,
+                    .executable_bytes = static_cast<int64_t>(buckets) * kExecutableBytes};
 }
 
 Result<RunnerCapture> FakeModel::create_eager(KvCache& kv, const CaptureOptions& options) {
@@ -88,15 +102,19 @@ Result<RunnerCapture> FakeModel::capture(RunnerKind kind, KvCache& kv,
     report.arena_bytes = size;
     report.num_nodes = 3;
     report.num_segments = 1;
+    report.executable_bytes = kExecutableBytes;
+    made.report.executable_bytes += kExecutableBytes;
     if (size == options_.skip_bucket) {
       report = {.bucket = size, .reason = Reason::kOutOfMemory, .message = "asked to skip"};
     }
     made.report.buckets.push_back(report);
     if (options.progress) options.progress(total - i, total);
   }
-  made.report.arena_bytes = maximum;
-  made.runner =
-      std::make_unique<FakeRunner>(*this, static_cast<FakeKv&>(kv), kind, buckets, options.padding);
+  if (kind == RunnerKind::kEager) made.report.arena_bytes = kArenaBytes;
+  made.runner = std::make_unique<FakeRunner>(
+      *this, static_cast<FakeKv&>(kv), kind, buckets, options.padding,
+      std::make_unique<FakeAllocation>(memory_, made.report.arena_bytes,
+                                       made.report.executable_bytes));
   return made;
 }
 

@@ -252,7 +252,7 @@ typedef struct encore_backend_table {
 
   /* Optional. Calls `visit` once for each counter; names are stable. Any thread. The host reads
    * two: "memory.context_bytes", what driver and libraries take on the device, and
-   * "memory.allocated_bytes", what the plugin has allocated there. */
+   * "memory.allocated_bytes", what the plugin has allocated there beside graphs. */
   encore_status (*stats)(encore_backend* backend, encore_stat_fn visit, void* context,
                          encore_error* error);
 

@@ -50,6 +50,11 @@ class Device {
   virtual DType default_kv_dtype() const {
     return activation_dtype() == DType::kF32 ? DType::kF16 : activation_dtype();
   }
+  // A guess, before anything is recorded, at what the graph of so many ops will take.
+  virtual int64_t guess_executable_bytes(int32_t num_ops) const {
+    constexpr int64_t kBytesAnOp = 4096;
+    return num_ops * kBytesAnOp;
+  }
   // What the weights loaded so far take.
   virtual ModelInfo model_info() const = 0;
 

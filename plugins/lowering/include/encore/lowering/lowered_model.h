@@ -59,6 +59,8 @@ class LoweredModel final : public Model {
 
   ModelInfo info() const override { return device_->model_info(); }
   Result<std::unique_ptr<KvCache>> create_kv(const KvOptions& options) override;
+  // Allocates the workspace already.
+  Result<MemoryPlan> plan_memory(const KvOptions& kv, const CaptureOptions& options) override;
   Result<RunnerCapture> create_eager(KvCache& kv, const CaptureOptions& options) override;
   Result<RunnerCapture> capture_prefill(KvCache& kv, const CaptureOptions& options) override;
   Result<RunnerCapture> capture_decode(KvCache& kv, const CaptureOptions& options) override;
@@ -78,6 +80,7 @@ class LoweredModel final : public Model {
   std::unique_ptr<LayerStack> stack_;
   // Shared with the runners, which look at it in every step: empty if there is none.
   std::shared_ptr<LayerObserver> observer_ = std::make_shared<LayerObserver>();
+  int64_t planned_workspace_bytes_ = 0;      // allocated by plan_memory(), not yet reported
   std::weak_ptr<StepContext> last_context_;  // names the last step in a guard failure
 };
 

@@ -35,6 +35,14 @@ class StepContext {
                                                      void* kv, const Options& options,
                                                      CaptureReport* report);
 
+  // Device memory that create() will allocate with these arguments, the workspace excepted.
+  static int64_t planned_bytes(const Device& device, const LayerStack& stack, const KvInfo& kv_info,
+                               const Options& options);
+  // The workspace that create() will ask the device for.
+  static WorkspaceRequest workspace_of(const RunnerLimits& limits) {
+    return {limits.max_tokens, limits.max_requests, limits.max_context, limits.max_requests};
+  }
+
   Device& device() { return device_; }
   const Options& options() const { return options_; }
   const StepStaging& staging() const { return staging_; }
