@@ -1,6 +1,6 @@
 # CUDA, if the machine can build it. Sets ENCORE_BUILD_CUDA.
 #
-#   ENCORE_CUDA=auto (default)  builds the cuda plugin if nvcc 12.4 or later and the headers of
+#   ENCORE_CUDA=auto (default)  builds the cuda plugin if nvcc 12.5 or later and the headers of
 #                               cuBLASLt and NCCL are found
 #   ENCORE_CUDA=on              fails without them
 #   ENCORE_CUDA=off             does not look
@@ -21,13 +21,15 @@ function(encore_check_cuda lacking)
   find_program(ENCORE_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_PATH PATHS /usr/local/cuda
                PATH_SUFFIXES bin)
   if(NOT ENCORE_NVCC)
-    set(${lacking} "nvcc 12.4 or later (none found; set CUDACXX)" PARENT_SCOPE)
+    set(${lacking} "nvcc 12.5 or later (none found; set CUDACXX)" PARENT_SCOPE)
     return()
   endif()
   execute_process(COMMAND ${ENCORE_NVCC} --version OUTPUT_VARIABLE text)
   string(REGEX MATCH "release ([0-9.]+)" match "${text}")
-  if(NOT CMAKE_MATCH_1 VERSION_GREATER_EQUAL 12.4)
-    set(${lacking} "nvcc 12.4 or later (${ENCORE_NVCC} is ${CMAKE_MATCH_1}; set CUDACXX)" PARENT_SCOPE)
+  # The first with cudaGetDriverEntryPointByVersion.
+  if(NOT CMAKE_MATCH_1 VERSION_GREATER_EQUAL 12.5)
+    set(${lacking} "nvcc 12.5 or later (${ENCORE_NVCC} is ${CMAKE_MATCH_1}; set CUDACXX)"
+        PARENT_SCOPE)
     return()
   endif()
   get_filename_component(toolkit ${ENCORE_NVCC} REALPATH)
