@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -71,15 +72,15 @@ void capture_largest_first(const Buckets& buckets, const CaptureOptions& options
 
 // Runner::capture_bucket: `is_captured(index)` tells whether there is nothing left to do.
 template <typename IsCaptured, typename Capture>
-Result<CaptureReport> capture_later(const Buckets& buckets, int32_t size,
-                                    const StepContext& context, const IsCaptured& is_captured,
-                                    const Capture& capture) {
+Result<CaptureReport> capture_later(const Buckets& buckets, int32_t size, StepContext& context,
+                                    const IsCaptured& is_captured, const Capture& capture) {
   const int32_t found = buckets.find(size, false);
   if (found < 0) return not_found("there is no bucket of " + std::to_string(size));
   const auto index = static_cast<size_t>(found);
   if (is_captured(index)) {
     return failed_precondition("bucket " + std::to_string(size) + " has been captured already");
   }
+  const std::lock_guard lock(context.device().turn());
   CaptureReport report;
   report.buckets.push_back(capture_one(context, index, size, capture));
   report.executable_bytes = report.buckets.back().executable_bytes;

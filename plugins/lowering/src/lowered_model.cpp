@@ -1,6 +1,7 @@
 #include "encore/lowering/lowered_model.h"
 
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 #include "bucket_capture.h"
@@ -49,6 +50,7 @@ Status LoweredKvCache::copy_pages(std::span<const PageCopy> copies) {
     ENCORE_RETURN_IF_ERROR(check_page(copy.source));
     ENCORE_RETURN_IF_ERROR(check_page(copy.destination));
   }
+  const std::lock_guard lock(device_.turn());
   for (const PageCopy& copy : copies) {
     for (int32_t layer = 0; layer < num_layers_; ++layer) {
       ENCORE_RETURN_IF_ERROR(device_.copy(layer_page(layer, copy.destination),
@@ -64,6 +66,7 @@ Status LoweredKvCache::read_page(int32_t page, std::span<std::byte> destination)
     return invalid_argument("destination has " + std::to_string(destination.size()) +
                             " bytes; a page has " + std::to_string(info_.page_bytes));
   }
+  const std::lock_guard lock(device_.turn());
   for (int32_t layer = 0; layer < num_layers_; ++layer) {
     ENCORE_RETURN_IF_ERROR(device_.copy_out(destination.data() + layer * layer_page_bytes_,
                                             layer_page(layer, page), layer_page_bytes_));
@@ -90,6 +93,7 @@ DType LoweredModel::kv_dtype(const KvOptions& options) const {
 Result<std::unique_ptr<KvCache>> LoweredModel::create_kv(const KvOptions& options) {
   ENCORE_RETURN_IF_ERROR(check_positive("num_pages", options.num_pages));
   ENCORE_RETURN_IF_ERROR(check_positive("page_size", options.page_size));
+  const std::lock_guard lock(device_->turn());
   const ModelSpec& spec = stack_->spec();
   std::unique_ptr<LoweredKvCache> kv(
       new LoweredKvCache(*device_, static_cast<int32_t>(spec.num_layers)));
@@ -111,15 +115,15 @@ Result<std::unique_ptr<KvCache>> LoweredModel::create_kv(const KvOptions& option
 Result<MemoryPlan> LoweredModel::plan_memory(const KvOptions& kv, const CaptureOptions& options) {
   ENCORE_RETURN_IF_ERROR(check_limits(options.limits));
   ENCORE_RETURN_IF_ERROR(check_positive("page_size", kv.page_size));
+  const std::lock_guard lock(device_->turn());
   const ModelSpec& spec = stack_->spec();
   const RunnerLimits& limits = options.limits;
   MemoryPlan plan;
-  plan.kv_page_bytes =
-      spec.num_layers * device_->kv_page_bytes(spec, kv.page_size, kv_dtype(kv));
+  plan.kv_page_bytes = spec.num_layers * device_->kv_page_bytes(spec, kv.page_size, kv_dtype(kv));
   plan.kv_fixed_bytes = plan.kv_page_bytes + (kv.guards ? 2 * GuardedMemory::kGuardBytes : 0);
   const KvInfo info{1, kv.page_size, plan.kv_page_bytes, plan.kv_page_bytes, kv_dtype(kv)};
-  plan.runner_bytes = StepContext::planned_bytes(*device_, *stack_, info,
-                                                 {limits, options.poison, options.guards});
+  plan.runner_bytes =
+      StepContext::planned_bytes(*device_, *stack_, info, {limits, options.poison, options.guards});
   int64_t added_bytes = 0;
   ENCORE_RETURN_IF_ERROR(
       device_->reserve_workspace(spec, StepContext::workspace_of(limits), &added_bytes).status());
@@ -160,6 +164,7 @@ Result<std::shared_ptr<StepContext>> LoweredModel::context_of(KvCache& kv,
 }
 
 Result<RunnerCapture> LoweredModel::create_eager(KvCache& kv, const CaptureOptions& options) {
+  const std::lock_guard lock(device_->turn());
   const auto start = std::chrono::steady_clock::now();
   RunnerCapture capture;
   ENCORE_ASSIGN_OR_RETURN(auto context, context_of(kv, options, &capture.report));
@@ -170,6 +175,7 @@ Result<RunnerCapture> LoweredModel::create_eager(KvCache& kv, const CaptureOptio
 }
 
 Result<RunnerCapture> LoweredModel::capture_prefill(KvCache& kv, const CaptureOptions& options) {
+  const std::lock_guard lock(device_->turn());
   CaptureReport report;
   ENCORE_ASSIGN_OR_RETURN(auto context, context_of(kv, options, &report));
   ENCORE_RETURN_IF_ERROR(context->warm_up());
@@ -178,6 +184,7 @@ Result<RunnerCapture> LoweredModel::capture_prefill(KvCache& kv, const CaptureOp
 }
 
 Result<RunnerCapture> LoweredModel::capture_decode(KvCache& kv, const CaptureOptions& options) {
+  const std::lock_guard lock(device_->turn());
   CaptureReport report;
   ENCORE_ASSIGN_OR_RETURN(auto context, context_of(kv, options, &report));
   ENCORE_RETURN_IF_ERROR(context->warm_up());
@@ -191,6 +198,7 @@ Status LoweredModel::set_layer_observer(LayerObserver observer) {
 }
 
 Status LoweredModel::check_guards() const {
+  const std::lock_guard lock(device_->turn());
   Status status = guards_.check(*device_);
   if (status.ok()) return status;
   const auto context = last_context_.lock();

@@ -1,8 +1,14 @@
 #include "encore/lowering/step_runner.h"
 
+#include <mutex>
 #include <string>
 
 namespace encore::lowering {
+namespace {
+
+constexpr int64_t kFailedStepTimeoutUs = 1000000;
+
+}  // namespace
 
 bool is_decode(const ForwardBatch& batch) {
   // With one token each there are as many tokens as requests; an empty request would hide a longer
@@ -27,10 +33,17 @@ Result<Ticket> StepRunner::submit(const ForwardBatch& batch, const StepOutput& o
         "the " + std::string(runner_kind_name(kind())) +
         " runner cannot run this batch: " + std::string(reason_name(checked.reason)));
   }
+  Device& device = context_->device();
+  const std::lock_guard lock(device.turn());
   const PaddedSize padded = padded_size(batch, checked.bucket);
   ENCORE_RETURN_IF_ERROR(context_->stage(batch, output, padded.tokens, padded.requests));
-  ENCORE_ASSIGN_OR_RETURN(const Matrix logits, execute(batch, checked.bucket));
-  return context_->finish(batch, output, logits);
+  const Result<Matrix> logits = execute(batch, checked.bucket);
+  if (logits.ok()) return context_->finish(batch, output, *logits);
+  // What was enqueued reads the staged inputs, and the next step overwrites them.
+  if (const auto mark = device.mark(); mark.ok()) {
+    static_cast<void>(device.wait(*mark, kFailedStepTimeoutUs));
+  }
+  return logits.status();
 }
 
 }  // namespace encore::lowering

@@ -1,12 +1,14 @@
 // What a backend supplies to the lowering: memory, one in-order queue, ops, and capture.
 //
-// A device is used by one thread at a time. Work enqueued by ops, copies, fills and launches runs
-// in order.
+// A device is used by one thread at a time: who enqueues a step, records or copies holds turn() for
+// all of it. Work enqueued by ops, copies, fills and launches runs in order. Only wait() may be
+// called at any time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "encore/backend.h"
@@ -43,6 +45,10 @@ struct WorkspaceRequest {
 class Device {
  public:
   virtual ~Device() = default;
+
+  // Held by those who use the device from different threads: the runners of different KV caches,
+  // and who captures meanwhile.
+  std::mutex& turn() { return turn_; }
 
   virtual Ops& ops() = 0;
   virtual DType activation_dtype() const = 0;
@@ -98,6 +104,9 @@ class Device {
   // limit).
   virtual Result<uint64_t> mark() = 0;
   virtual Status wait(uint64_t mark, int64_t timeout_us) = 0;
+
+ private:
+  std::mutex turn_;
 };
 
 }  // namespace encore::lowering
