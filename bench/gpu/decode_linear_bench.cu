@@ -313,7 +313,7 @@ double improve(const Memory& b, int m, bool keep_bits, double best, Variants* va
     const int start = variants->of[which];
     for (int v = 0; v < decode_linear_num_variants(q); ++v) {
       const bool same_bits = decode_linear_bits(q, v) == decode_linear_bits(q, 0);
-      if (v == start || same_bits != keep_bits) continue;
+      if (v == start || (keep_bits && !same_bits)) continue;
       Variants other = *variants;
       other.of[which] = v;
       const double ms = time_step(b, m, other, kAttentionCycles, true, 3);

@@ -166,8 +166,8 @@ class Product {
   }
 
   void expect_right() const {
-    // Rounding to bf16 alone gives 1.7e-3 of a long row, and up to 2^-8 of a few values; f32 sums of
-    // exact products about 1e-6.
+    // Rounding to bf16 alone gives 1.7e-3 of a long row, and up to 2^-8 of a few values; f32 sums
+    // of exact products about 1e-6.
     const double limit = kind_.output == Element::kF32 ? 1e-5 : 1.0 / 256;
     for (int r = 0; r < m_; ++r) {
       std::vector<double> found(out_n_);
@@ -239,7 +239,7 @@ class Product {
 // Every kernel there is, with a ring of three stages (so that it wraps) and with a deep one.
 std::vector<DecodeTuning> all_forms(const DecodeLinearProblem& problem) {
   std::vector<DecodeTuning> found;
-  for (int warpgroups : {1, 2, 3}) {
+  for (int warpgroups : {1, 2}) {
     for (int tiles : {1, 2}) {
       for (int sets : {1, 2}) {
         for (int split : {1, 2, 4}) {
@@ -299,14 +299,14 @@ constexpr auto kStore = DecodeEpilogue::kStore;
 constexpr auto kSiluMul = DecodeEpilogue::kSiluMul;
 constexpr auto kAdd = DecodeEpilogue::kAdd;
 
-// 12 k steps; a row count that ends inside a tile. Forms: five direct kernels and three that
+// 12 k steps; a row count that ends inside a tile. Forms: four direct kernels and two that
 // exchange at two splits, each with two rings.
 TEST_F(DecodeLinearTest, StoresProductsInEveryForm) {
-  check_all_forms(1000, 768, {kStore, false, false}, {1, 2, 7, 8, 9, 16, 17, 32, 33, 63, 64}, 22);
-  check_all_forms(1000, 768, {kStore, true, true}, {1, 16, 31, 64}, 22);
+  check_all_forms(1000, 768, {kStore, false, false}, {1, 2, 7, 8, 9, 16, 17, 32, 33, 63, 64}, 16);
+  check_all_forms(1000, 768, {kStore, true, true}, {1, 16, 31, 64}, 16);
 }
 TEST_F(DecodeLinearTest, StoresLogitsAsF32InEveryForm) {
-  check_all_forms(1000, 768, {kStore, true, true, Element::kF32}, {1, 8, 13, 29, 64}, 22);
+  check_all_forms(1000, 768, {kStore, true, true, Element::kF32}, {1, 8, 13, 29, 64}, 16);
 }
 TEST_F(DecodeLinearTest, MultipliesGateAndUpInEveryForm) {
   check_all_forms(720, 768, {kSiluMul, false, false}, {1, 8, 9, 16, 32, 61, 64}, 10);
@@ -318,12 +318,12 @@ TEST_F(DecodeLinearTest, AddsInEveryForm) {
 }
 // More row groups than multiprocessors: blocks go on to further groups, sets take turns.
 TEST_F(DecodeLinearTest, WalksOverManyRowGroups) {
-  check_all_forms(36008, 128, {kStore, true, true, Element::kF32}, {1, 64}, 16);
+  check_all_forms(36008, 128, {kStore, true, true, Element::kF32}, {1, 64}, 12);
   check_all_forms(36000, 128, {kSiluMul, true, true}, {3, 64}, 8);
   check_all_forms(36008, 128, {kAdd, false, true}, {5, 64}, 8);
 }
 TEST_F(DecodeLinearTest, SmallestShape) {
-  check_all_forms(8, 64, {kStore, true, true}, {1, 64}, 10);
+  check_all_forms(8, 64, {kStore, true, true}, {1, 64}, 8);
   check_all_forms(16, 64, {kSiluMul, true, true}, {1, 64}, 6);
   check_all_forms(8, 64, {kAdd, true, true}, {1, 64}, 4);
 }

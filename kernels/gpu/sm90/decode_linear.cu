@@ -58,7 +58,19 @@ DecodeParams params_of(const DecodeLinearProblem& problem, const DecodeTuning& t
   return p;
 }
 
-LaunchError check_device() {
+// Both are the kernel's, shared by all its plans: hence the most, not a plan's own bytes. Kernels
+// that share a multiprocessor must agree on how it divides its memory.
+cudaError_t allow_shared_memory(DecodeKernel kernel) {
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kWholeSmemBytes);
+  if (error != cudaSuccess) return error;
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                              cudaSharedmemCarveoutMaxShared);
+}
+
+}  // namespace
+
+LaunchError decode_check_device() {
   int device = 0;
   int major = 0;
   int minor = 0;
@@ -72,18 +84,6 @@ LaunchError check_device() {
   if (error != cudaSuccess) return error;
   return major == 9 && minor == 0 ? cudaSuccess : cudaErrorNotSupported;
 }
-
-// Both are the kernel's, shared by all its plans: hence the most, not a plan's own bytes. Kernels
-// that share a multiprocessor must agree on how it divides its memory.
-cudaError_t allow_shared_memory(DecodeKernel kernel) {
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kWholeSmemBytes);
-  if (error != cudaSuccess) return error;
-  return cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                              cudaSharedmemCarveoutMaxShared);
-}
-
-}  // namespace
 
 bool decode_linear_serves(const DecodeLinearProblem& q) {
   const bool silu = q.epilogue == DecodeEpilogue::kSiluMul;
@@ -107,7 +107,7 @@ bool decode_linear_serves(const DecodeLinearProblem& q) {
 LaunchError decode_linear_plan_tuned(const DecodeLinearProblem& problem, const DecodeTuning& tuning,
                                      DecodeLinearPlan* plan) {
   if (!decode_linear_serves(problem) || tuning.split < 1) return cudaErrorInvalidValue;
-  LaunchError error = check_device();
+  LaunchError error = decode_check_device();
   if (error != cudaSuccess) return error;
   const DecodeGeometry g = decode_geometry(problem, tuning, decode_num_sms());
   if (!decode_geometry_valid(problem, g)) return cudaErrorInvalidValue;

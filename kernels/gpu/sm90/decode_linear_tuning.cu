@@ -10,30 +10,23 @@ namespace {
 
 constexpr int kHalf = kHalfSmemBytes;
 constexpr int kWhole = kWholeSmemBytes;
-constexpr int kMostVariants = 12;
+constexpr int kMostVariants = 6;
 
-// Per epilogue, in order of preference among equals. {warpgroups, tiles, sets, split, smem,
+// Per epilogue, in order of preference among equals: {warpgroups, tiles, sets, split, smem,
 // trigger, blocks_per_sm}. A ring of 96 or 150 KB leaves the kernel before or after more or less
 // room.
 constexpr DecodeTuning kAddTunings[] = {
-    {2, 1, 1, 4, kHalf},     {2, 1, 1, 4, 96 << 10},  {2, 1, 1, 4, 150 << 10}, {1, 1, 1, 2, kHalf},
-    {1, 1, 1, 2, 96 << 10},  {1, 1, 1, 2, 150 << 10}, {1, 1, 1, 4, kHalf},     {2, 1, 1, 2, kHalf},
-    {2, 1, 1, 4, kHalf, 12}, {2, 1, 1, 1, kHalf},     {1, 1, 1, 1, kHalf},     {2, 1, 1, 4, kWhole},
-    {2, 1, 1, 1, kWhole},
+    {1, 1, 1, 2, kHalf}, {1, 1, 1, 2, 150 << 10}, {1, 1, 1, 4, kHalf},    {1, 1, 1, 1, kHalf},
+    {2, 1, 1, 4, kHalf}, {2, 1, 1, 4, 150 << 10}, {1, 1, 1, 2, 96 << 10}, {1, 1, 1, 4, 150 << 10},
+    {2, 1, 1, 2, kHalf}, {2, 1, 1, 1, kHalf},
 };
 constexpr DecodeTuning kStoreTunings[] = {
-    {3, 1, 1, 4, kHalf},     {3, 1, 1, 4, kHalf, 8},    {2, 1, 1, 1, kHalf},
-    {1, 2, 2, 1, kHalf},     {2, 1, 1, 4, kHalf},       {2, 2, 1, 1, kWhole},
-    {3, 1, 1, 4, 150 << 10}, {1, 1, 1, 1, kHalf, 4, 2}, {1, 1, 1, 2, kHalf},
-    {1, 1, 1, 1, kHalf},     {1, 1, 1, 4, kHalf},       {3, 1, 1, 2, kHalf},
-    {2, 1, 1, 2, kHalf},     {1, 2, 2, 1, kWhole},      {3, 1, 1, 1, kHalf},
-    {2, 2, 1, 1, kHalf},     {2, 1, 1, 1, kHalf, 12},   {3, 1, 1, 4, kWhole},
+    {1, 1, 1, 2, kHalf},  {1, 1, 1, 1, kHalf, 4, 2}, {1, 1, 1, 4, kHalf}, {2, 1, 1, 4, kHalf},
+    {2, 2, 1, 1, kWhole}, {1, 2, 2, 1, kWhole},      {1, 2, 2, 1, kHalf}, {1, 1, 1, 1, kHalf},
 };
 constexpr DecodeTuning kSiluTunings[] = {
-    {1, 2, 1, 1, kHalf},  {1, 2, 1, 1, kHalf, 4, 2}, {1, 2, 2, 1, kHalf},
-    {2, 2, 1, 1, kWhole}, {1, 2, 2, 1, kWhole},      {2, 2, 1, 1, kHalf},
-    {2, 1, 1, 2, kHalf},  {1, 2, 1, 1, kHalf, 12},   {2, 1, 1, 2, kWhole},
-    {2, 1, 1, 4, kHalf},  {1, 2, 1, 1, 96 << 10},    {2, 1, 1, 4, kWhole},
+    {1, 2, 1, 1, kHalf, 12}, {1, 2, 1, 1, kHalf, 4, 2}, {1, 2, 2, 1, kWhole}, {2, 2, 1, 1, kWhole},
+    {2, 1, 1, 2, kHalf},     {2, 1, 1, 4, kHalf},       {1, 2, 2, 1, kHalf},  {2, 1, 1, 2, kWhole},
 };
 
 std::span<const DecodeTuning> tunings_of(DecodeEpilogue epilogue) {
@@ -67,26 +60,31 @@ double use_of(const DecodeLinearProblem& problem, const DecodeTuning& t, int num
   return tiles * t.split / (static_cast<double>(waves) * num_sms * t.row_tiles());
 }
 
-// Bits of variant 0: from n, k and the epilogue alone. The fewest blocks a cluster that still put
-// one on most multiprocessors (an exchange costs time), and the tile height that idles least.
+// Bits of variant 0: from n, k and the epilogue alone. Low row groups, and the fewest blocks a
+// cluster that still put one on most multiprocessors: an exchange costs time, and more the more
+// blocks take part.
 Bits default_bits(const DecodeLinearProblem& problem, int num_sms) {
-  const int groups = (problem.n + 2 * kMmaRows - 1) / (2 * kMmaRows);
+  const bool silu = problem.epilogue == DecodeEpilogue::kSiluMul;
+  const int rows = silu ? 2 * kMmaRows : kMmaRows;
+  const int groups = (problem.n + rows - 1) / rows;
   const int steps = problem.k / kStepK;
   int split = 1;
   while (split < kMaxSplit && steps % (2 * split) == 0 && 10 * groups * split < 8 * num_sms) {
     split *= 2;
   }
   if (problem.epilogue != DecodeEpilogue::kAdd) return {split, 0};
-  const DecodeTuning one{.warpgroups = 1, .split = split};
-  const DecodeTuning two{.warpgroups = 2, .split = split};
-  const bool tall = use_of(problem, two, num_sms) >= use_of(problem, one, num_sms) ||
-                    groups * 2 * split > kDecodeLinearMaxSumsq;
-  return {split, tall ? 2 : 1};
+  return {split, groups * split > kDecodeLinearMaxSumsq ? 2 : 1};
+}
+
+// Whether a deep ring is worth the room that it takes from the next kernel's: a long slice of k
+// lasts long enough, and many rows of x leave little of a shallow ring to weights.
+bool prefers_deep(const DecodeLinearProblem& problem, const DecodeGeometry& g) {
+  return g.form.direct ? problem.m > 16 : g.k_steps >= 64;
 }
 
 // Smaller is better.
 struct Rank {
-  bool other_bits, shallow;
+  bool other_bits, shallow, other_depth;
   int idle;  // in twentieths
   auto operator<=>(const Rank&) const = default;
 };
@@ -111,9 +109,10 @@ std::vector<DecodeTuning> decode_tunings(const DecodeLinearProblem& problem, int
     if (decode_geometry_valid(problem, decode_geometry(problem, t, num_sms))) found.push_back(t);
   }
   auto rank = [&](const DecodeTuning& t) {
-    const double use = use_of(problem, t, num_sms);
-    return Rank{bits_of(problem, t) != bits, decode_geometry(problem, t, num_sms).stages < 4,
-                static_cast<int>(20.0 * (1.0 - use))};
+    const DecodeGeometry g = decode_geometry(problem, t, num_sms);
+    const bool deep = t.smem_bytes > kHalf;
+    return Rank{bits_of(problem, t) != bits, g.stages < 4, deep != prefers_deep(problem, g),
+                static_cast<int>(20.0 * (1.0 - use_of(problem, t, num_sms)))};
   };
   std::stable_sort(found.begin(), found.end(),
                    [&](const DecodeTuning& a, const DecodeTuning& b) { return rank(a) < rank(b); });
