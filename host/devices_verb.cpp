@@ -79,7 +79,7 @@ Result<int> devices(const ConfigFlags& flags) {
   for (const std::unique_ptr<LoadedPlugin>& plugin : registry->plugins()) {
     const ProbeResult probe = plugin->backend->probe();
     if (!probe.usable) {
-      std::printf("%s: not usable here: %s\n", plugin->name.c_str(), probe.reason.c_str());
+      std::printf("%s is unavailable: %s\n", plugin->name.c_str(), probe.reason.c_str());
       continue;
     }
     Status status = start(loaded, plugin->name, *plugin->backend);

@@ -94,7 +94,10 @@ Result<OpenBackend> open_backend(const LoadedConfig& loaded) {
   const std::string& name = loaded.config.backend.name;
   const ProbeResult probe = open.backend->probe();
   if (!probe.usable) {
-    return unavailable("backend \"" + name + "\" cannot be used on this machine: " + probe.reason);
+    // The configuration asks for what this machine lacks: nothing takes its place.
+    const std::string origin = loaded.origin("backend.name");
+    return invalid_argument((origin == "default" ? "backend.name" : origin) + ": backend \"" +
+                            name + "\" is unavailable: " + probe.reason);
   }
   ENCORE_ASSIGN_OR_RETURN(const OptionValues options,
                           checked_options(loaded, open.backend->option_schema()));

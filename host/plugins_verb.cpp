@@ -26,7 +26,7 @@ Result<int> list(const ConfigFlags& flags) {
     const BackendIdentity identity = plugin->backend->identity();
     const ProbeResult probe = plugin->backend->probe();
     table.add_row({identity.name, identity.version, identity.vendor, identity.build_id,
-                   probe.usable ? "yes" : "no: " + probe.reason, plugin->path});
+                   probe.usable ? "yes" : "unavailable: " + probe.reason, plugin->path});
   }
   std::fputs(table.text().c_str(), stdout);
   for (const LoadFailure& failure : registry->failures()) {

@@ -155,8 +155,6 @@ Status CudaBackend::find_devices() {
 
 Status CudaBackend::init(const OptionValues& options) {
   if (ready_) return failed_precondition("the CUDA backend is already initialised");
-  const ProbeResult probed = probe();
-  if (!probed.usable) return unavailable(probed.reason);
   overlap_ = value_of(options, "overlap", "true") != "false";
   ENCORE_ASSIGN_OR_RETURN(load_threads_,
                           number<int32_t>(options, "load_threads", 0, kMaxLoadThreads));
@@ -166,9 +164,12 @@ Status CudaBackend::init(const OptionValues& options) {
   tuning_folder_ = folder == "auto"  ? gpu::default_tuning_folder()
                    : folder == "off" ? std::filesystem::path()
                                      : std::filesystem::path(folder);
-  ENCORE_RETURN_IF_ERROR(find_devices());
-  ready_ = true;
-  return {};
+  const ProbeResult probed = probe();
+  if (!probed.usable) return unavailable(probed.reason);
+  const Status found = find_devices();
+  if (!found.ok()) devices_.clear();
+  ready_ = found.ok();
+  return found;
 }
 
 void CudaBackend::shutdown() {
