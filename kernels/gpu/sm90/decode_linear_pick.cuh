@@ -29,12 +29,12 @@ template <int kTokens>
 DecodeKernel pick_decode_kernel(const DecodeForm& form) {
   using E = DecodeEpilogue;
   return pick_among<
-      DirectShape<kTokens, E::kStore, 1, 1, 1>, DirectShape<kTokens, E::kStore, 2, 1, 1>,
-      DirectShape<kTokens, E::kStore, 1, 2, 2>, DirectShape<kTokens, E::kStore, 2, 2, 1>,
-      DirectShape<kTokens, E::kSiluMul, 1, 2, 1>, DirectShape<kTokens, E::kSiluMul, 1, 2, 2>,
-      DirectShape<kTokens, E::kSiluMul, 2, 2, 1>, ExchangeShape<kTokens, E::kStore, 1>,
-      ExchangeShape<kTokens, E::kStore, 2>, ExchangeShape<kTokens, E::kSiluMul, 2>,
-      ExchangeShape<kTokens, E::kAdd, 1>, ExchangeShape<kTokens, E::kAdd, 2>>(form);
+      DirectShape<kTokens, E::kStore, 1, 1, 1>, DirectShape<kTokens, E::kStore, 1, 2, 2>,
+      DirectShape<kTokens, E::kStore, 2, 2, 1>, DirectShape<kTokens, E::kSiluMul, 1, 2, 1>,
+      DirectShape<kTokens, E::kSiluMul, 1, 2, 2>, DirectShape<kTokens, E::kSiluMul, 2, 2, 1>,
+      ExchangeShape<kTokens, E::kStore, 1>, ExchangeShape<kTokens, E::kStore, 2>,
+      ExchangeShape<kTokens, E::kSiluMul, 2>, ExchangeShape<kTokens, E::kAdd, 1>,
+      ExchangeShape<kTokens, E::kAdd, 2>>(form);
 }
 
 }  // namespace encore::gpu

@@ -22,7 +22,7 @@ constexpr DecodeTuning kAddTunings[] = {
 };
 constexpr DecodeTuning kStoreTunings[] = {
     {1, 1, 1, 2, kHalf},  {1, 1, 1, 1, kHalf, 4, 2}, {1, 1, 1, 4, kHalf}, {2, 1, 1, 4, kHalf},
-    {2, 2, 1, 1, kWhole}, {1, 2, 2, 1, kWhole},      {1, 2, 2, 1, kHalf}, {1, 1, 1, 1, kHalf},
+    {1, 2, 2, 1, kWhole}, {2, 2, 1, 1, kWhole},      {1, 2, 2, 1, kHalf}, {1, 1, 1, 1, kHalf},
 };
 constexpr DecodeTuning kSiluTunings[] = {
     {1, 2, 1, 1, kHalf, 12}, {1, 2, 1, 1, kHalf, 4, 2}, {1, 2, 2, 1, kWhole}, {2, 2, 1, 1, kWhole},
