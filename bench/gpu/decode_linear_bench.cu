@@ -3,14 +3,17 @@
 // First table: each product alone, every variant, in GB/s, beside a plain read of the same weights
 // in the same run. Second: a whole decode step as one graph (norms inside the products, small
 // kernels for rope and attention between), with default variants, with the best that keep a row's
-// bits, and with the best of all.
+// bits, and with the best of all. Third: the step with all products between two attentions in one
+// kernel. An argument (products, step, chain) prints one table only.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "kernels/gpu/decode_chain.h"
 #include "kernels/gpu/decode_linear.h"
 #include "launch.cuh"
 #include "sm90/decode_linear_tuning.h"
@@ -24,7 +27,8 @@ constexpr int kQkvRows = 6144;
 constexpr int kInter = 14336;
 constexpr int kVocab = 128256;
 constexpr int kLayers = 32;
-constexpr int kAttentionCycles = 9000;  // about 5 us
+constexpr int kAttentionCycles = 9000;         // about 5 us
+constexpr int kAttentionSmemBytes = 96 << 10;  // as the attention kernel of decode
 constexpr float kEps = 1e-5F;
 constexpr int kMeasuredRows[] = {1, 8, 16, 32, 64};
 
@@ -95,7 +99,7 @@ __global__ void rope(bf16* qkv) {
   qkv[i] = __float2bfloat16(__bfloat162float(qkv[i]) * 0.5F);
 }
 
-// Stands for attention: 128 blocks with 32 KB of shared memory that take `cycles`.
+// Stands for attention: 128 blocks with as much shared memory that take `cycles`.
 __global__ void attention(const bf16* qkv, bf16* out, int m, int cycles) {
   release_next_kernel();
   wait_for_previous_kernel();
@@ -130,6 +134,7 @@ struct Memory {
   float* logits = allocate<float>(64 * size_t{kVocab});
   float* sumsq = allocate<float>(64 * kDecodeLinearMaxSumsq);
   uint32_t* sink = allocate<uint32_t>(1);
+  void* scratch = nullptr;
 
   Memory() {
     fill<<<2048, 256>>>(weights, kElements, 1.7F / 64);
@@ -138,6 +143,9 @@ struct Memory {
     fill<<<64, 256>>>(x, 64 * kHidden, 1.7F);
     fill<<<64, 256>>>(attended, 64 * kHidden, 1.7F);
     fill<<<64, 256>>>(act, 64 * kInter, 1.7F);
+    DecodeChainProblem sizes;
+    sizes.hidden_size = sizes.q_size = kHidden, sizes.inter_size = kInter;
+    scratch = allocate<unsigned char>(decode_chain_scratch_bytes(sizes));
     check(cudaDeviceSynchronize(), "fill");
   }
 };
@@ -193,19 +201,70 @@ std::vector<DecodeLinearPlan> plan_step(const Memory& b, int m, const Variants& 
   return plans;
 }
 
+void enqueue_attention(const Memory& b, int m, int cycles, const Launch& launch) {
+  check(launch_kernel(rope, dim3(m, kQkvRows / 512), dim3(512), 0, launch, b.qkv), "rope");
+  check(launch_kernel(attention, dim3(128), dim3(128), kAttentionSmemBytes, launch, b.qkv,
+                      b.attended, m, cycles),
+        "attention");
+}
+
 void enqueue_step(const std::vector<DecodeLinearPlan>& plans, const Memory& b, int m, int cycles,
                   const Launch& launch) {
   const Launch first{launch.stream, false};
   check(launch_kernel(embed, dim3(m), dim3(512), 0, first, b.h0, b.h, b.x, b.sumsq), "embed");
   for (int layer = 0; layer < kLayers; ++layer) {
     check(decode_linear_run(plans[4 * layer], launch), "qkv");
-    check(launch_kernel(rope, dim3(m, kQkvRows / 512), dim3(512), 0, launch, b.qkv), "rope");
-    check(launch_kernel(attention, dim3(128), dim3(128), 32 << 10, launch, b.qkv, b.attended, m,
-                        cycles),
-          "attention");
+    enqueue_attention(b, m, cycles, launch);
     for (int i = 1; i < 4; ++i) check(decode_linear_run(plans[4 * layer + i], launch), kNames[i]);
   }
   check(decode_linear_run(plans.back(), launch), "lm_head");
+}
+
+// ---- the step in chains ----
+
+DecodeChainProblem chain_problem_of(const Memory& b, int layer, int m) {
+  DecodeChainProblem q;
+  q.m = m, q.hidden_size = q.q_size = kHidden, q.inter_size = kInter;
+  q.qkv_size = layer + 1 < kLayers ? kQkvRows : 0;
+  const bf16* w = b.weights + layer * kLayerElements;
+  q.o = w + size_t{kQkvRows} * kHidden;
+  q.gate_up = w + size_t{kQkvRows + kHidden} * kHidden;
+  q.down = w + size_t{kQkvRows + kHidden + 2 * kInter} * kHidden;
+  q.qkv_weight = w + kLayerElements;
+  q.mlp_norm = q.next_norm = b.norm;
+  q.eps = kEps;
+  q.attended = b.attended, q.hidden = b.h, q.qkv = b.qkv, q.normed = b.x, q.sumsq = b.sumsq;
+  q.scratch = b.scratch;
+  return q;
+}
+
+struct ChainStep {
+  DecodeLinearPlan qkv, head;
+  std::vector<DecodeChainPlan> layers{kLayers};
+};
+
+ChainStep plan_chains(const Memory& b, int m, int variant) {
+  ChainStep step;
+  check(decode_linear_plan(problem_of(b, kQkvOf, 0, m, 1), 0, &step.qkv), "qkv");
+  for (int layer = 0; layer < kLayers; ++layer) {
+    check(decode_chain_plan(chain_problem_of(b, layer, m), variant, &step.layers[layer]), "chain");
+  }
+  const int num_sumsq = kHidden / kDecodeChainSumsqRows;
+  check(decode_linear_plan(problem_of(b, kHeadOf, 0, m, num_sumsq), 0, &step.head), "lm_head");
+  return step;
+}
+
+// Without `attends`, chain after chain.
+void enqueue_chains(const ChainStep& step, const Memory& b, int m, bool attends, int cycles,
+                    const Launch& launch) {
+  const Launch first{launch.stream, false};
+  check(launch_kernel(embed, dim3(m), dim3(512), 0, first, b.h0, b.h, b.x, b.sumsq), "embed");
+  check(decode_linear_run(step.qkv, launch), "qkv");
+  for (const DecodeChainPlan& layer : step.layers) {
+    if (attends) enqueue_attention(b, m, cycles, launch);
+    check(decode_chain_run(layer, launch), "chain");
+  }
+  check(decode_linear_run(step.head, launch), "lm_head");
 }
 
 // ---- timing ----
@@ -348,6 +407,30 @@ void print_step(const Memory& b, int m, double floor_ms) {
   std::fflush(stdout);
 }
 
+void print_chains(const Memory& b, int m, double floor_ms) {
+  const double separate_ms = time_step(b, m, {}, kAttentionCycles, true, 9);
+  std::printf("%3d %8.3f", m, separate_ms);
+  double best = separate_ms;
+  for (int variant = 0; variant < kDecodeChainVariants; ++variant) {
+    const ChainStep step = plan_chains(b, m, variant);
+    auto time = [&](bool attends, int cycles, bool overlap) {
+      const double ms = time_graph(
+          [&](cudaStream_t stream) {
+            enqueue_chains(step, b, m, attends, cycles, {stream, overlap});
+          },
+          9);
+      std::printf(" %8.3f", ms);
+      return ms;
+    };
+    best = std::min(best, time(true, kAttentionCycles, true));
+    time(true, kAttentionCycles, false);
+    time(true, 0, true);
+    time(false, 0, true);
+  }
+  std::printf(" %8.3f (%2.0f%%)\n", floor_ms, 100 * floor_ms / best);
+  std::fflush(stdout);
+}
+
 // Kernels that share a multiprocessor must agree on how it divides its memory.
 template <typename Kernel>
 void agree_on_shared_memory(Kernel kernel) {
@@ -356,11 +439,14 @@ void agree_on_shared_memory(Kernel kernel) {
         "carve-out");
 }
 
-int run() {
+int run(std::string_view only) {
   const Memory b;
   agree_on_shared_memory(embed);
   agree_on_shared_memory(rope);
   agree_on_shared_memory(attention);
+  check(cudaFuncSetAttribute(attention, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             kAttentionSmemBytes),
+        "attention");
   const double bytes = 2.0 * kElements;
   const double read_ms = time_graph(
       [&](cudaStream_t stream) {
@@ -372,25 +458,40 @@ int run() {
   std::printf("weights %.3f GB, plain read %.0f GB/s (%.3f ms)\n\n", bytes / 1e9, read_rate,
               read_ms);
 
-  std::printf("GB/s of a product of all layers in a row (of plain read)\n%-33s", "");
-  for (const int m : kMeasuredRows) std::printf(" m %-9d", m);
-  std::printf("\n");
-  for (int i = 0; i < kProducts; ++i) print_alone(b, static_cast<Which>(i), read_rate);
-
-  std::printf("\nms a step\n%3s %8s %8s %8s %10s %12s %8s\n", "m", "default", "same", "free",
-              "no overlap", "no attention", "floor");
-  for (const int m : kMeasuredRows) print_step(b, m, read_ms);
+  auto wants = [&](std::string_view table) { return only.empty() || only == table; };
+  if (wants("products")) {
+    std::printf("GB/s of a product of all layers in a row (of plain read)\n%-33s", "");
+    for (const int m : kMeasuredRows) std::printf(" m %-9d", m);
+    std::printf("\n");
+    for (int i = 0; i < kProducts; ++i) print_alone(b, static_cast<Which>(i), read_rate);
+  }
+  if (wants("step")) {
+    std::printf("\nms a step\n%3s %8s %8s %8s %10s %12s %8s\n", "m", "default", "same", "free",
+                "no overlap", "no attention", "floor");
+    for (const int m : kMeasuredRows) print_step(b, m, read_ms);
+  }
+  if (wants("chain")) {
+    std::printf(
+        "\nms a step, chains of 227 KB | of 130 KB (serial: no overlap; empty: attention of "
+        "no time;\nalone: no rope or attention at all)\n%3s %8s",
+        "m", "default");
+    for (int i = 0; i < kDecodeChainVariants; ++i) {
+      std::printf(" %8s %8s %8s %8s", "chain", "serial", "empty", "alone");
+    }
+    std::printf(" %8s\n", "floor");
+    for (const int m : kMeasuredRows) print_chains(b, m, read_ms);
+  }
   return 0;
 }
 
 }  // namespace
 }  // namespace encore::gpu
 
-int main() {
+int main(int argc, char** argv) {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
     std::printf("no GPU here\n");
     return 0;
   }
-  return encore::gpu::run();
+  return encore::gpu::run(argc > 1 ? argv[1] : "");
 }
