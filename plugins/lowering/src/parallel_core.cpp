@@ -25,15 +25,18 @@ Status of_rank(int32_t rank, const Status& status) {
 
 Result<std::shared_ptr<ParallelCore>> ParallelCore::create(std::unique_ptr<RankGroup> group,
                                                            const ParallelLimits& limits) {
+  ENCORE_ASSIGN_OR_RETURN(const RankFault fault, RankFault::from_environment());
   ENCORE_ASSIGN_OR_RETURN(std::unique_ptr<RankTeam> team, RankTeam::create(group->size()));
-  return std::shared_ptr<ParallelCore>(new ParallelCore(std::move(group), std::move(team), limits));
+  return std::shared_ptr<ParallelCore>(
+      new ParallelCore(std::move(group), std::move(team), limits, fault));
 }
 
 ParallelCore::ParallelCore(std::unique_ptr<RankGroup> group, std::unique_ptr<RankTeam> team,
-                           const ParallelLimits& limits)
+                           const ParallelLimits& limits, const RankFault& fault)
     : group_(std::move(group)),
       team_(std::move(team)),
       limits_(limits),
+      fault_(fault),
       weights_(static_cast<size_t>(team_->size())),
       models_(static_cast<size_t>(team_->size())) {
   hooks_.abort = [this]() { group_->abort(); };

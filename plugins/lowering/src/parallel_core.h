@@ -13,6 +13,7 @@
 #include "encore/lowering/lowered_model.h"
 #include "encore/lowering/parallel_model.h"
 #include "encore/lowering/sharded_weights.h"
+#include "rank_fault.h"
 #include "rank_team.h"
 
 namespace encore::lowering {
@@ -38,6 +39,7 @@ class ParallelCore : public std::enable_shared_from_this<ParallelCore> {
   void keep(int32_t rank, std::unique_ptr<ShardedWeights> weights,
             std::unique_ptr<LoweredModel> model);
   uint64_t next_step() { return ++num_steps_; }
+  const RankFault& fault() const { return fault_; }
 
   // Preparation, after which nothing is lost by trying again. A rank's error is returned, with its
   // name unless all ranks say the same.
@@ -87,7 +89,7 @@ class ParallelCore : public std::enable_shared_from_this<ParallelCore> {
   static constexpr int64_t kAfterAbortUs = 1'000'000;
 
   ParallelCore(std::unique_ptr<RankGroup> group, std::unique_ptr<RankTeam> team,
-               const ParallelLimits& limits);
+               const ParallelLimits& limits, const RankFault& fault);
 
   template <typename Call>
   Status run(const Task& task, const Call& call, const RankTeam::Limits& limits,
@@ -107,6 +109,7 @@ class ParallelCore : public std::enable_shared_from_this<ParallelCore> {
   std::unique_ptr<RankGroup> group_;
   std::unique_ptr<RankTeam> team_;
   ParallelLimits limits_;
+  RankFault fault_;
   RankTeam::Hooks hooks_;
   std::mutex turn_;
   Status lost_;

@@ -126,14 +126,15 @@ Result<Ticket> ParallelRunner::submit(const ForwardBatch& batch, const StepOutpu
   slot->submitted_at = Clock::now();
   slot->ranks.front().output = output;
   for (size_t rank = 1; rank < slot->ranks.size(); ++rank) mirror(output, slot->ranks[rank]);
-  ENCORE_RETURN_IF_ERROR(
-      core_->step({"submitting", slot->step}, [this, &batch, slot](int32_t rank) -> Status {
-        RankStep& own = slot->ranks[static_cast<size_t>(rank)];
-        own.done = false;
-        ENCORE_ASSIGN_OR_RETURN(own.ticket,
-                                parts_[static_cast<size_t>(rank)]->submit(batch, own.output));
-        return {};
-      }));
+  const auto submit_rank = [this, &batch, slot](int32_t rank) -> Status {
+    RankStep& own = slot->ranks[static_cast<size_t>(rank)];
+    own.done = false;
+    ENCORE_RETURN_IF_ERROR(core_->fault().strike(rank, slot->step));
+    ENCORE_ASSIGN_OR_RETURN(own.ticket,
+                            parts_[static_cast<size_t>(rank)]->submit(batch, own.output));
+    return {};
+  };
+  ENCORE_RETURN_IF_ERROR(core_->step({"submitting", slot->step}, submit_rank));
   slot->ticket = slot->ranks.front().ticket;
   return slot->ticket;
 }
