@@ -22,7 +22,11 @@ struct Totals {
 
 // Tokens that are kept: with a key of `high` or above; and, of those from `low` on, those with ids
 // up to last_token.
-struct Filter {
+//
+// As large as the widest load of shared memory: a 16-byte load of an unpadded one would take in its
+// neighbour (list_size, which a thread that is ahead may be clearing: a race, though of a value
+// that is dropped).
+struct alignas(16) Filter {
   uint32_t low = 0;
   uint32_t high = 0;
   int32_t last_token = kNoLastToken;
