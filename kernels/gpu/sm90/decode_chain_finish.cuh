@@ -104,8 +104,7 @@ __device__ void add_sums(const ChainParams& p, uint32_t tag, int from,
 __device__ inline void announce_tile(const ChainParams& p, int product) {
   __syncwarp();
   if (threadIdx.x % 32 != 0 || product >= p.num_products) return;
-  __threadfence();
-  asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(&p.control->ready[product])
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(&p.control->ready[product])
                : "memory");
 }
 
