@@ -1,35 +1,22 @@
 // Which kernel computes which product, by timing: the vendor's BLAS, or the weight-streaming kernel
 // of kernels/gpu/decode_linear.h in one of its variants.
 //
-// The choice depends on the number of rows. The products of a layer choose together, since the
-// streaming kernel also saves the norms between them; the logits product chooses alone.
+// The choice depends on the number of rows. The products of a layer choose together and are timed
+// in their order: the streaming kernel also saves the norms between them, and what is fastest alone
+// need not be so beside its neighbours. The logits product chooses alone.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "blas.h"
 #include "encore/status.h"
-#include "kernels/gpu/decode_linear.h"
+#include "linear_timing.h"
 #include "memory.h"
-#include "weights.h"
 
 namespace encore::gpu {
-
-// All matrices of one class: timed calls take turns among them, so that caches are as cold as in a
-// step.
-struct LinearGroup {
-  LinearClass shape;
-  std::vector<const void*> weights;  // each [n, k] bf16
-  const void* bias = nullptr;        // of one of them
-};
-
-// The class's product of that many rows, without operands, as each kind of kernel names it.
-ProductShape product_of(const LinearClass& shape, int32_t rows);
-DecodeLinearProblem streaming_problem(const LinearClass& shape, int32_t rows);
 
 class LinearChoice {
  public:
@@ -43,7 +30,7 @@ class LinearChoice {
   Status tune(std::span<const LinearGroup> groups, int32_t max_rows, int32_t max_logit_rows,
               MemoryAccount& account, void* stream);
 
-  // The streaming kernel's variant for products of that class and number of rows, or kByBlas.
+  // The streaming kernel's variant for products of that group and number of rows, or kByBlas.
   int32_t variant(size_t group, int32_t rows) const;
 
  private:
@@ -52,15 +39,11 @@ class LinearChoice {
     int32_t rows = 0;
     std::vector<int32_t> variants;  // by group
   };
-  struct Timing {
-    float blas_us = 0.0F;
-    float streaming_us = 0.0F;
-    int32_t variant = kByBlas;
-  };
-  class Bench;
 
-  Result<Entry> tune_rows(Bench& bench, std::span<const LinearGroup> groups, int32_t rows,
-                          int32_t max_logit_rows);
+  Status tune_layers(LinearTiming& timing, std::span<const LinearGroup> groups,
+                     std::span<const size_t> layer_groups, Entry& entry);
+  Status tune_logits(LinearTiming& timing, const LinearGroup& group, int32_t rows,
+                     int32_t* variant);
 
   Blas& blas_;
   bool can_stream_;
