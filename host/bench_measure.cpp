@@ -53,8 +53,22 @@ Result<BenchSample> BenchStepper::generation(Runner& runner, int32_t batch, int3
   return sample;
 }
 
-Status BenchStepper::step(Runner& runner, const std::vector<Chunk>& chunks, BenchSample& sample) {
+Result<std::vector<TraceEvent>> BenchStepper::trace(Runner& runner, int32_t batch, int32_t depth,
+                                                    int32_t num_tokens) {
+  std::vector<Chunk> chunks(static_cast<size_t>(batch));
+  for (int32_t request = 0; request < batch; ++request) {
+    chunks[request] = {request, depth, num_tokens, true};
+  }
   build(chunks);
+  const ForwardBatch forward = this->batch();
+  const Reason reason = runner.check(forward, output()).reason;
+  if (reason != Reason::kNone) {
+    return failed_precondition("the runner says " + std::string(reason_name(reason)));
+  }
+  return runner.trace(forward, output());
+}
+
+ForwardBatch BenchStepper::batch() const {
   ForwardBatch batch;
   batch.token_ids = token_ids_;
   batch.positions = positions_;
@@ -65,9 +79,20 @@ Status BenchStepper::step(Runner& runner, const std::vector<Chunk>& chunks, Benc
   batch.logit_rows = logit_rows_;
   batch.sampling = sampling_;
   batch.num_valid_tokens = sizes_.num_valid_tokens;
+  return batch;
+}
+
+StepOutput BenchStepper::output() {
   StepOutput output;
   output.tokens = sampled_;
   output.row_status = row_status_;
+  return output;
+}
+
+Status BenchStepper::step(Runner& runner, const std::vector<Chunk>& chunks, BenchSample& sample) {
+  build(chunks);
+  const ForwardBatch batch = this->batch();
+  const StepOutput output = this->output();
   sample.reason = runner.check(batch, output).reason;
   if (sample.reason != Reason::kNone) return {};
   const Clock::time_point start = Clock::now();

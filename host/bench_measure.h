@@ -41,6 +41,11 @@ class BenchStepper {
   // Makes `length` decode steps of `batch` requests that have `depth` tokens in the cache already.
   Result<BenchSample> generation(Runner& runner, int32_t batch, int32_t depth, int32_t length);
 
+  // One step of `batch` requests that bring `num_tokens` tokens each after `depth`, traced.
+  // Errors: Runner::trace's; kFailedPrecondition if the runner cannot run the step.
+  Result<std::vector<TraceEvent>> trace(Runner& runner, int32_t batch, int32_t depth,
+                                        int32_t num_tokens);
+
  private:
   struct Chunk {
     int32_t request = 0;
@@ -51,6 +56,8 @@ class BenchStepper {
 
   Status step(Runner& runner, const std::vector<Chunk>& chunks, BenchSample& sample);
   void build(const std::vector<Chunk>& chunks);
+  ForwardBatch batch() const;
+  StepOutput output();
   int32_t next_token();
 
   BenchSizes sizes_;

@@ -9,13 +9,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What the test moves or computes, for people: "38.1 GB/s" or "0.52 TFLOP/s".
-std::string rate(const BenchResult& result) {
-  if (result.bytes_per_s > 0.0) return format_bytes(result.bytes_per_s) + "/s";
-  if (result.ops_per_s > 0.0) return format_number(result.ops_per_s / 1e12, 3) + " Top/s";
-  return "";
-}
-
 std::string quote_csv(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -31,12 +24,13 @@ std::string bench_table(const BenchHeader& header, const std::vector<BenchResult
   std::string text = "model    " + header.model + "\nbackend  " + header.backend + ", " +
                      header.device + "\nlimits   ";
   text += format_bytes(header.limits.read_bytes_per_s) + "/s read, ";
-  text += format_number(header.limits.matmul_ops_per_s / 1e12, 3) + " Top/s, measured now\n";
-  TextTable table({"test", "runner", "batch", "tokens/s", "+-", "median", "step", "rate", "peak"});
+  text += format_number(header.limits.matmul_ops_per_s / 1e12, 3) + " TFLOP/s, measured now\n";
+  TextTable table({"test", "runner", "batch", "tokens/s", "+-", "median", "step", "read", "linears",
+                   "of limit"});
   for (const BenchResult& result : results) {
     if (!result.skipped.empty()) {
-      table.add_row({result.test, result.runner, std::to_string(result.batch), "", "", "", "",
-                     "skipped: " + result.skipped, ""});
+      table.add_row({result.test, result.runner, std::to_string(result.batch), "", "", "", "", "",
+                     "", "skipped: " + result.skipped});
       continue;
     }
     const std::string share = result.share_of_peak > 0.0
@@ -46,7 +40,8 @@ std::string bench_table(const BenchHeader& header, const std::vector<BenchResult
                    format_number(result.tokens_per_s.mean, 1),
                    format_number(result.tokens_per_s.deviation, 1),
                    format_number(result.tokens_per_s.median, 1), format_us(result.step_us),
-                   rate(result), share});
+                   format_bytes(result.bytes_per_s) + "/s",
+                   format_number(result.ops_per_s / 1e12, 3) + " TFLOP/s", share});
   }
   return text + table.text();
 }
@@ -64,7 +59,8 @@ std::string bench_json(const BenchHeader& header, const std::vector<BenchResult>
     Json row = {{"test", result.test},
                 {"runner", result.runner},
                 {"batch", result.batch},
-                {"length", result.length}};
+                {"length", result.length},
+                {"depth", result.depth}};
     if (!result.skipped.empty()) {
       row["skipped"] = result.skipped;
     } else {
@@ -85,12 +81,13 @@ std::string bench_json(const BenchHeader& header, const std::vector<BenchResult>
 
 std::string bench_csv(const std::vector<BenchResult>& results) {
   std::string text =
-      "test,runner,batch,length,mean_tokens_per_s,deviation,median,step_us,bytes_per_s,ops_per_s,"
+      "test,runner,batch,length,depth,mean_tokens_per_s,deviation,median,step_us,bytes_per_s,ops_"
+      "per_s,"
       "share_of_peak,skipped\n";
   for (const BenchResult& result : results) {
     text += quote_csv(result.test) + "," + result.runner + "," + std::to_string(result.batch);
     text += ",";
-    text += std::to_string(result.length);
+    text += std::to_string(result.length) + "," + std::to_string(result.depth);
     for (const double value :
          {result.tokens_per_s.mean, result.tokens_per_s.deviation, result.tokens_per_s.median,
           result.step_us, result.bytes_per_s, result.ops_per_s, result.share_of_peak}) {

@@ -16,13 +16,14 @@ struct BenchResult {
   std::string runner;  // "eager", "prefill_full", "prefill_breakable", "decode_graph"
   int32_t batch = 1;
   int32_t length = 0;                        // tokens of each request
+  int32_t depth = 0;                         // tokens in the cache before; generation only
   std::string skipped;                       // why there are no figures; empty if there are
   std::vector<double> samples_tokens_per_s;  // one a repetition, all requests together
   Statistics tokens_per_s;
   double step_us = 0.0;        // median
-  double bytes_per_s = 0.0;    // weights and KV cache read; generation only
-  double ops_per_s = 0.0;      // of the linears; prompts only
-  double share_of_peak = 0.0;  // of the limit that binds the test; 0 if that is unknown
+  double bytes_per_s = 0.0;    // weights, once a step, and KV cache read
+  double ops_per_s = 0.0;      // of the linears; a multiply-add is two
+  double share_of_peak = 0.0;  // of the limit that the test is nearer to; 0 if none is known
 };
 
 struct BenchHeader {

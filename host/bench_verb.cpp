@@ -27,7 +27,7 @@ struct BenchFlags {
   ConfigFlags config;
   int32_t prompt = 512;
   int32_t generate = 128;
-  int32_t depth = 0;
+  std::vector<int32_t> depths = {0};
   std::vector<int32_t> batches = {1, 4};
   int32_t repetitions = 5;
   std::vector<std::string> runners = {"eager", "prefill_full", "prefill_breakable", "decode_graph"};
@@ -62,6 +62,12 @@ ModelOps count_ops(const ModelFiles& files) {
   return ops;
 }
 
+// Tokens of the longest request.
+int32_t longest_of(const BenchFlags& flags) {
+  const int32_t deepest = *std::max_element(flags.depths.begin(), flags.depths.end());
+  return std::max(flags.prompt, deepest + flags.generate);
+}
+
 // The configuration with room for the largest test.
 LoadedConfig sized_for(const LoadedConfig& loaded, const BenchFlags& flags) {
   LoadedConfig sized = loaded;
@@ -69,8 +75,10 @@ LoadedConfig sized_for(const LoadedConfig& loaded, const BenchFlags& flags) {
   scheduler.max_running_requests = *std::max_element(flags.batches.begin(), flags.batches.end());
   scheduler.max_tokens_per_step =
       std::max(scheduler.max_tokens_per_step, scheduler.max_running_requests);
-  scheduler.max_context = std::max(flags.prompt, flags.depth + flags.generate);
-  sized.config.kv_cache.max_tokens = 0;
+  scheduler.max_context = longest_of(flags);
+  const int64_t page_size = sized.config.kv_cache.page_size;
+  const int64_t pages = (scheduler.max_context + page_size - 1) / page_size;
+  sized.config.kv_cache.max_tokens = pages * page_size * scheduler.max_running_requests;
   return sized;
 }
 
@@ -88,10 +96,12 @@ class Bench {
       for (const Candidate& candidate : candidates_) {
         if (interrupted()) return results;
         if (candidate.for_prompts && flags_.prompt > 0) {
-          ENCORE_RETURN_IF_ERROR(measure_one(candidate, batch, true, results));
+          ENCORE_RETURN_IF_ERROR(measure_one(candidate, batch, -1, results));
         }
-        if (candidate.for_generation && flags_.generate > 0) {
-          ENCORE_RETURN_IF_ERROR(measure_one(candidate, batch, false, results));
+        if (!candidate.for_generation || flags_.generate == 0) continue;
+        for (const int32_t depth : flags_.depths) {
+          if (interrupted()) return results;
+          ENCORE_RETURN_IF_ERROR(measure_one(candidate, batch, depth, results));
         }
       }
     }
@@ -151,16 +161,20 @@ class Bench {
     }
   }
 
-  Result<BenchSample> repeat(const Candidate& candidate, int32_t batch, bool prompts) {
-    if (prompts) return stepper_.prompts(*candidate.runner, batch, flags_.prompt);
-    return stepper_.generation(*candidate.runner, batch, flags_.depth, flags_.generate);
+  // depth < 0: whole prompts; else generation after so many tokens.
+  Result<BenchSample> repeat(const Candidate& candidate, int32_t batch, int32_t depth) {
+    if (depth < 0) return stepper_.prompts(*candidate.runner, batch, flags_.prompt);
+    return stepper_.generation(*candidate.runner, batch, depth, flags_.generate);
   }
 
-  Status measure_one(const Candidate& candidate, int32_t batch, bool prompts,
+  Status measure_one(const Candidate& candidate, int32_t batch, int32_t depth,
                      std::vector<BenchResult>& results) {
+    const bool prompts = depth < 0;
     BenchResult result;
+    result.depth = std::max(depth, 0);
     result.length = prompts ? flags_.prompt : flags_.generate;
     result.test = (prompts ? "prompt " : "generate ") + std::to_string(result.length);
+    if (depth > 0) result.test += " after " + std::to_string(depth);
     result.runner = candidate.name;
     result.batch = batch;
     result.skipped = candidate.missing;
@@ -170,7 +184,7 @@ class Bench {
     // One more than asked for: the first warms caches and is not counted.
     for (int32_t i = 0; i <= flags_.repetitions && result.skipped.empty(); ++i) {
       if (interrupted()) break;
-      ENCORE_ASSIGN_OR_RETURN(const BenchSample sample, repeat(candidate, batch, prompts));
+      ENCORE_ASSIGN_OR_RETURN(const BenchSample sample, repeat(candidate, batch, depth));
       if (sample.reason != Reason::kNone) {
         result.skipped = reason_name(sample.reason);
         break;
@@ -188,26 +202,25 @@ class Bench {
     return {};
   }
 
-  // Against the limit that binds: arithmetic for prompts, reading for generation.
+  // What a step reads and computes, and how near that is to either limit.
   void add_rates(bool prompts, BenchResult& result) const {
-    if (prompts) {
-      const ModelOps ops = count_ops(session_.files());
-      result.ops_per_s = result.tokens_per_s.median *
-                         (ops.per_token + ops.per_logit_row / static_cast<double>(result.length));
-      if (limits_.matmul_ops_per_s > 0.0) {
-        result.share_of_peak = result.ops_per_s / limits_.matmul_ops_per_s;
-      }
-      return;
-    }
     const KvInfo kv = session_.kv().info();
+    const ModelOps ops = count_ops(session_.files());
     const double token_bytes =
         static_cast<double>(kv.page_bytes) / static_cast<double>(kv.page_size);
-    const double mean_context = flags_.depth + (1.0 + flags_.generate) / 2.0;
+    const double cached = prompts ? 0.0 : result.depth + (1.0 + result.length) / 2.0;
     const double step_bytes = static_cast<double>(session_.model().info().step_weight_bytes) +
-                              token_bytes * mean_context * result.batch;
+                              token_bytes * cached * result.batch;
     result.bytes_per_s = step_bytes * 1e6 / result.step_us;
+    const double rows_a_token = prompts ? 1.0 / static_cast<double>(result.length) : 1.0;
+    result.ops_per_s =
+        result.tokens_per_s.median * (ops.per_token + ops.per_logit_row * rows_a_token);
     if (limits_.read_bytes_per_s > 0.0) {
       result.share_of_peak = result.bytes_per_s / limits_.read_bytes_per_s;
+    }
+    if (limits_.matmul_ops_per_s > 0.0) {
+      result.share_of_peak =
+          std::max(result.share_of_peak, result.ops_per_s / limits_.matmul_ops_per_s);
     }
   }
 
@@ -223,7 +236,7 @@ Result<int> bench(const BenchFlags& flags) {
   catch_interrupts();
   ENCORE_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                           Session::open(sized_for(loaded, flags)));
-  const int32_t longest = std::max(flags.prompt, flags.depth + flags.generate);
+  const int32_t longest = longest_of(flags);
   if (session->max_context() < longest) {
     return invalid_argument("the tests need a context of " + std::to_string(longest) +
                             " tokens; the model's limit is " +
@@ -258,8 +271,10 @@ void declare_bench(CLI::App& app, VerbAction& action) {
   verb->add_option("-g,--generate", flags->generate, "Decode steps; 0: no such test")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str();
-  verb->add_option("-d,--depth", flags->depth, "Tokens in the cache before generation")
+  verb->add_option("-d,--depth", flags->depths, "Tokens in the cache before generation")
+      ->delimiter(',')
       ->check(CLI::Range(0, 1 << 20))
+      ->allow_extra_args(false)
       ->capture_default_str();
   verb->add_option("-b,--batch", flags->batches, "Batch sizes")
       ->delimiter(',')
@@ -269,7 +284,7 @@ void declare_bench(CLI::App& app, VerbAction& action) {
   verb->add_option("-r,--repetitions", flags->repetitions, "Timed repetitions of each test")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  verb->add_option("--runner", flags->runners, "Kinds of runner")
+  verb->add_option("-m,--mode,--runner", flags->runners, "Kinds of runner")
       ->delimiter(',')
       ->check(CLI::IsMember({"eager", "prefill_full", "prefill_breakable", "decode_graph"}))
       ->allow_extra_args(false)

@@ -13,6 +13,11 @@ int64_t num_captured(const CaptureReport& report) {
                        [](const BucketReport& b) { return b.reason == Reason::kNone; });
 }
 
+int64_t num_pending(const CaptureReport& report) {
+  return std::count_if(report.buckets.begin(), report.buckets.end(),
+                       [](const BucketReport& b) { return b.reason == Reason::kNotCaptured; });
+}
+
 std::string bytes(int64_t count) { return format_bytes(static_cast<double>(count)); }
 
 void add_buckets(const std::string& graph, const CaptureReport& report, TextTable& table) {
@@ -35,7 +40,7 @@ void add_sum(const std::string& runner, const CaptureReport& report, TextTable& 
 void add_skipped(const std::string& graph, const CaptureReport& report,
                  std::vector<std::string>& lines) {
   for (const BucketReport& bucket : report.buckets) {
-    if (bucket.reason == Reason::kNone) continue;
+    if (bucket.reason == Reason::kNone || bucket.reason == Reason::kNotCaptured) continue;
     std::string line = graph + " bucket " + std::to_string(bucket.bucket) + " was not captured (";
     line += reason_name(bucket.reason);
     line += ")";
@@ -66,6 +71,8 @@ std::string describe_capture(const CaptureSummary& summary) {
   text += summary.has_decode
               ? "; decode, " + std::to_string(num_captured(summary.decode)) + " buckets"
               : std::string("; decode off");
+  const int64_t pending = num_pending(summary.prefill) + num_pending(summary.decode);
+  if (pending > 0) text += "; " + std::to_string(pending) + " to be captured between steps";
   return text + "; " + bytes(summary.memory_bytes());
 }
 

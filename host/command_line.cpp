@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
   declare_run(app, action);
   declare_chat(app, action);
   declare_bench(app, action);
+  declare_graphs(app, action);
   declare_plugins(app, action);
   declare_devices(app, action);
   declare_doctor(app, action);

@@ -73,15 +73,17 @@ void check_memory(const LoadedConfig& loaded, const ModelFiles& files, Backend& 
     weight_bytes += static_cast<double>(weight.bytes);
   }
   const Config& config = loaded.config;
+  // Where the backend chooses, two bytes an element are a fair guess.
+  const DType dtype =
+      config.kv_cache.dtype == DType::kInvalid ? DType::kF16 : config.kv_cache.dtype;
   const double context = static_cast<double>(
       std::min<int64_t>(config.scheduler.max_context > 0 ? config.scheduler.max_context : 4096,
                         files.spec.max_context));
   const double tokens = config.kv_cache.max_tokens > 0
                             ? static_cast<double>(config.kv_cache.max_tokens)
                             : context * config.scheduler.max_running_requests;
-  const double kv_bytes =
-      tokens * 2.0 * static_cast<double>(files.spec.num_layers) *
-      static_cast<double>(row_bytes(config.kv_cache.dtype, files.spec.kv_size()));
+  const double kv_bytes = tokens * 2.0 * static_cast<double>(files.spec.num_layers) *
+                          static_cast<double>(row_bytes(dtype, files.spec.kv_size()));
   const double needed = weight_bytes + kv_bytes;
   const auto free_bytes = static_cast<double>(memory->free_bytes);
   const std::string text = format_bytes(weight_bytes) + " of weights and " +

@@ -5,6 +5,7 @@
 
 #include "capture_table.h"
 #include "process_info.h"
+#include "report_json.h"
 #include "text_table.h"
 
 namespace encore {
@@ -42,51 +43,13 @@ Json reply_json(const Reply& reply, const std::vector<int32_t>& prompt, uint64_t
   return json;
 }
 
-Json dispatch_json(const DispatchStats& stats) {
-  Json json;
-  json["replays"] = stats.graph_replays;
-  json["eager_fallbacks"] = stats.eager_fallbacks;
-  json["eager_samples"] = stats.eager_samples;
-  Json reasons = Json::object();
-  for (int32_t i = 0; i < kNumReasons; ++i) {
-    const int64_t count = stats.fallbacks_by_reason[i];
-    if (count > 0) reasons[std::string(reason_name(static_cast<Reason>(i)))] = count;
-  }
-  json["fallbacks_by_reason"] = reasons;
-  Json buckets = Json::array();
-  for (const BucketCount& bucket : stats.buckets) {
-    buckets.push_back({{"runner", runner_kind_name(bucket.kind)},
-                       {"bucket", bucket.bucket},
-                       {"replays", bucket.replays},
-                       {"mean_us", number(bucket.mean_us)}});
-  }
-  json["buckets"] = buckets;
-  return json;
-}
-
-Json buckets_json(const CaptureReport& report) {
-  Json buckets = Json::array();
-  for (const BucketReport& bucket : report.buckets) {
-    buckets.push_back({{"bucket", bucket.bucket},
-                       {"reason", reason_name(bucket.reason)},
-                       {"arena_bytes", bucket.arena_bytes},
-                       {"executable_bytes", bucket.executable_bytes},
-                       {"workspace_bytes", bucket.workspace_bytes},
-                       {"nodes", bucket.num_nodes},
-                       {"segments", bucket.num_segments},
-                       {"capture_us", bucket.capture_us}});
-  }
-  return buckets;
-}
-
 Json memory_json(Session& session) {
-  const ModelInfo model = session.model().info();
-  const CaptureSummary& capture = session.capture_summary();
-  return {{"weight_bytes", model.weight_bytes},
-          {"mapped_bytes", model.mapped_bytes},
-          {"kv_bytes", session.kv().info().total_bytes},
-          {"capture_bytes", capture.memory_bytes()},
-          {"peak_resident_bytes", peak_resident_bytes()}};
+  const Result<MemoryLedger> ledger = session.ledger();
+  Json json = ledger.ok() ? ledger_json(*ledger) : Json{{"error", ledger.status().message()}};
+  json["kv_dtype"] = dtype_name(session.kv().info().dtype);
+  json["capture_bytes"] = session.capture_summary().memory_bytes();
+  json["peak_resident_bytes"] = peak_resident_bytes();
+  return json;
 }
 
 }  // namespace

@@ -103,6 +103,10 @@ Result<int> run(const RunFlags& flags) {
   if (spdlog::should_log(spdlog::level::info)) {
     std::fprintf(stderr, "\n%s", timings_table(*session, generation).c_str());
   }
+  if (spdlog::should_log(spdlog::level::debug)) {
+    ENCORE_ASSIGN_OR_RETURN(const MemoryLedger ledger, session->ledger());
+    std::fprintf(stderr, "\n%s", ledger_table(ledger).c_str());
+  }
   return exit_code(generation);
 }
 

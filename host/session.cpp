@@ -11,6 +11,7 @@
 
 #include "capture_table.h"
 #include "interrupt.h"
+#include "kv_sizing.h"
 #include "logging.h"
 #include "progress.h"
 #include "text_assets.h"
@@ -45,6 +46,9 @@ Result<std::unique_ptr<Session>> Session::open(const LoadedConfig& loaded) {
   const Clock::time_point start = Clock::now();
   std::unique_ptr<Session> session(new Session(loaded));
   ENCORE_ASSIGN_OR_RETURN(session->backend_, open_backend(loaded));
+  const int32_t device = loaded.config.backend.device;
+  ENCORE_ASSIGN_OR_RETURN(session->device_, session->backend().device_info(device));
+  ENCORE_ASSIGN_OR_RETURN(session->baseline_, measure_baseline(session->backend(), device));
   session->timings_.backend_us = us_since(start);
   ENCORE_RETURN_IF_ERROR(session->open_files());
   ENCORE_RETURN_IF_ERROR(session->set_limits());
@@ -118,6 +122,11 @@ Status Session::set_limits() {
                          ", so that every request can get a token each step");
   }
   const CaptureConfig& capture = config().capture;
+  if (capture.lazy && capture.require_graph) {
+    return key_error(loaded_, "capture.lazy",
+                     "capture.lazy serves steps eagerly until their bucket is captured, which "
+                     "capture.require_graph forbids; set one of them");
+  }
   RunnerLimits& limits = capture_options_.limits;
   limits.max_requests = scheduler.max_running_requests;
   limits.max_tokens = scheduler.max_tokens_per_step;
@@ -134,6 +143,7 @@ Status Session::set_limits() {
   capture_options_.padding = capture.padding;
   capture_options_.poison = capture.poison;
   capture_options_.guards = capture.guards;
+  capture_options_.lazy = capture.lazy;
   return {};
 }
 
@@ -159,9 +169,12 @@ Status Session::load_weights() {
 Status Session::create_kv() {
   const KvCacheConfig& kv = config().kv_cache;
   const RunnerLimits& limits = capture_options_.limits;
+  KvOptions options;
+  options.page_size = kv.page_size;
+  options.dtype = kv.dtype;
+  options.guards = config().capture.guards;
   const int64_t pages_a_request = pages_for(limits.max_context, kv.page_size);
-  const int64_t pages = kv.max_tokens > 0 ? pages_for(kv.max_tokens, kv.page_size)
-                                          : pages_a_request * limits.max_requests;
+  ENCORE_ASSIGN_OR_RETURN(const int64_t pages, choose_kv_pages(options));
   if (pages > INT32_MAX) {
     return key_error(loaded_, "kv_cache.max_tokens",
                      "the KV cache would have " + std::to_string(pages) +
@@ -173,17 +186,82 @@ Status Session::create_kv() {
         "{}",
         kv.max_tokens, pages * kv.page_size, limits.max_context);
   }
-  KvOptions options;
   options.num_pages = static_cast<int32_t>(pages);
-  options.page_size = kv.page_size;
-  options.dtype = kv.dtype;
-  options.guards = config().capture.guards;
-  ENCORE_ASSIGN_OR_RETURN(kv_, model_->create_kv(options));
+  ENCORE_RETURN_IF_ERROR(create_kv_of(options, std::min(pages, pages_a_request)));
   const KvInfo info = kv_->info();
-  spdlog::info("KV cache: {} tokens in {} pages of {}, {}; context {} tokens, {} requests",
-               pages * kv.page_size, pages, kv.page_size,
-               format_bytes(static_cast<double>(info.total_bytes)), limits.max_context,
-               limits.max_requests);
+  spdlog::info("KV cache: {} tokens in {} pages of {}, {}, {}; context {} tokens, {} requests",
+               int64_t{info.num_pages} * info.page_size, info.num_pages, info.page_size,
+               dtype_name(info.dtype), format_bytes(static_cast<double>(info.total_bytes)),
+               limits.max_context, limits.max_requests);
+  return {};
+}
+
+// What the configuration asks for; where it leaves the size open, all that could be used, as far as
+// memory_fraction goes.
+Result<int64_t> Session::choose_kv_pages(const KvOptions& options) {
+  const KvCacheConfig& kv = config().kv_cache;
+  if (kv.max_tokens > 0) return pages_for(kv.max_tokens, kv.page_size);
+  const RunnerLimits& limits = capture_options_.limits;
+  const int64_t least = pages_for(limits.max_context, kv.page_size);
+  const int64_t most = least * limits.max_requests;
+  const bool asked = loaded_.origin("kv_cache.memory_fraction") != "default";
+  if (!baseline_.has_own_memory && !asked) return most;
+  return pages_in_memory(options, least, most);
+}
+
+Result<int64_t> Session::pages_in_memory(const KvOptions& options, int64_t least, int64_t most) {
+  const Result<MemoryPlan> plan = model_->plan_memory(options, capture_options_);
+  if (plan.status().code() == StatusCode::kUnimplemented) {
+    spdlog::info("kv_cache.memory_fraction is not heeded: {}", plan.status().message());
+    return most;
+  }
+  ENCORE_RETURN_IF_ERROR(plan.status());
+  KvBudget budget;
+  ENCORE_ASSIGN_OR_RETURN(budget.memory, backend().device_memory(config().backend.device));
+  budget.fraction = static_cast<double>(config().kv_cache.memory_fraction);
+  budget.plan = *plan;
+  budget.least_pages = least;
+  budget.most_pages = most;
+  const KvSize size = size_kv(budget);
+  if (size.pages >= least) {
+    if (size.pages < most) {
+      spdlog::info("KV cache: room for {} of the {} pages that {} requests of {} tokens could use",
+                   size.pages, most, capture_options_.limits.max_requests, max_context());
+    }
+    return size.pages;
+  }
+  const std::string remedy =
+      size.needed_fraction <= 1.0
+          ? "raise kv_cache.memory_fraction to " + format_number(size.needed_fraction + 0.0005, 3)
+          : "not even all of the memory is enough";
+  return key_error(
+      loaded_, "kv_cache.memory_fraction",
+      "kv_cache.memory_fraction is " + format_number(budget.fraction, 3) + " of " +
+          format_bytes(static_cast<double>(budget.memory.total_bytes)) + ", which leaves " +
+          std::to_string(size.pages * options.page_size) +
+          " tokens for the KV cache; one request of scheduler.max_context " +
+          std::to_string(max_context()) + " must fit: " + remedy +
+          ", or lower scheduler.max_context, max_tokens_per_step or max_running_requests");
+}
+
+// The sizing goes by totals; memory in pieces, or another process, may still stand in the way.
+Status Session::create_kv_of(KvOptions options, int64_t least_pages) {
+  const int32_t wanted = options.num_pages;
+  for (;;) {
+    Result<std::unique_ptr<KvCache>> kv = model_->create_kv(options);
+    if (kv.ok()) {
+      kv_ = *std::move(kv);
+      break;
+    }
+    const int64_t fewer = std::max<int64_t>(least_pages, int64_t{options.num_pages} * 15 / 16);
+    const bool out_of_memory = kv.status().code() == StatusCode::kOutOfMemory;
+    if (!out_of_memory || fewer >= options.num_pages) return kv.status();
+    options.num_pages = static_cast<int32_t>(fewer);
+  }
+  if (options.num_pages < wanted) {
+    spdlog::warn("KV cache: the device has no room for {} pages; {} are used instead", wanted,
+                 options.num_pages);
+  }
   return {};
 }
 
@@ -206,7 +284,30 @@ Status Session::capture() {
   progress.finish(describe_capture(summary_));
   if (spdlog::should_log(spdlog::level::debug)) spdlog::debug("{}", capture_table(summary_));
   for (const std::string& skipped : skipped_buckets(summary_)) spdlog::warn("{}", skipped);
+  return check_memory();
+}
+
+// Executables were only estimated when the KV cache was sized: says so if that was too little.
+Status Session::check_memory() const {
+  if (!baseline_.has_own_memory) return {};
+  ENCORE_ASSIGN_OR_RETURN(const MemoryLedger ledger, this->ledger());
+  spdlog::debug("memory\n{}", ledger_table(ledger));
+  ENCORE_ASSIGN_OR_RETURN(const DeviceMemory memory,
+                          backend_.backend->device_memory(config().backend.device));
+  const auto total = static_cast<double>(memory.total_bytes);
+  const double used = (total - static_cast<double>(memory.free_bytes)) / total;
+  const auto fraction = static_cast<double>(config().kv_cache.memory_fraction);
+  constexpr double kTolerance = 0.005;
+  if (config().kv_cache.max_tokens == 0 && used > fraction + kTolerance) {
+    spdlog::warn("{} % of the device's memory is in use; kv_cache.memory_fraction is {}",
+                 format_number(100.0 * used, 1), format_number(fraction, 3));
+  }
   return {};
+}
+
+Result<MemoryLedger> Session::ledger() const {
+  return make_ledger(*backend_.backend, config().backend.device, baseline_, model_->info(),
+                     kv_->info(), summary_);
 }
 
 Status Session::start_engine(const DecodeOptions& decode) {
@@ -216,10 +317,12 @@ Status Session::start_engine(const DecodeOptions& decode) {
   options.end_tokens = files_.generation.eos_ids;
   if (tokenizer_.ok()) options.make_text = text_factory(**tokenizer_, decode);
   options.dispatch.require_graph = config().capture.require_graph;
-  // Ahead only pays where a device runs steps by itself, and no backend does so yet.
-  options.submit_ahead = false;
+  options.submit_ahead = submits_ahead();
   options.guard_check_interval = config().capture.guards ? 16 : 0;
   options.log = log_sink();
+  options.captured = [this](RunnerKind kind, const CaptureReport& report) {
+    summary_.add(kind, report);
+  };
   ENCORE_ASSIGN_OR_RETURN(engine_,
                           Engine::create(*model_, *kv_, std::move(graphs_), std::move(options)));
   graphs_ = {};

@@ -14,6 +14,7 @@
 #include "encore/capture.h"
 #include "encore/status.h"
 #include "engine/engine.h"
+#include "memory_ledger.h"
 #include "model/model_files.h"
 #include "open_backend.h"
 #include "session_summary.h"
@@ -52,6 +53,10 @@ class Session {
 
   const CaptureOptions& capture_options() const { return capture_options_; }
   const CaptureSummary& capture_summary() const { return summary_; }
+  // What is on the device now; graphs that were captured later included.
+  Result<MemoryLedger> ledger() const;
+  // Whether the engine submits steps ahead: where the device runs them by itself.
+  bool submits_ahead() const { return (device_.capabilities & kCapabilityAsync) != 0; }
   const SessionTimings& timings() const { return timings_; }
   // prompt and reply of one request: the least of configuration, model and 4096 if neither is set.
   int32_t max_context() const { return capture_options_.limits.max_context; }
@@ -64,10 +69,16 @@ class Session {
   Status set_limits();
   Status load_weights();
   Status create_kv();
+  Result<int64_t> choose_kv_pages(const KvOptions& options);
+  Result<int64_t> pages_in_memory(const KvOptions& options, int64_t least, int64_t most);
+  Status create_kv_of(KvOptions options, int64_t least_pages);
+  Status check_memory() const;
   Status capture();
 
   LoadedConfig loaded_;
   OpenBackend backend_;
+  DeviceInfo device_;
+  MemoryBaseline baseline_;
   ModelFiles files_;
   Result<std::unique_ptr<Tokenizer>> tokenizer_ = not_found("the model has no tokenizer");
   std::unique_ptr<Model> model_;

@@ -25,6 +25,22 @@ struct CaptureSummary {
   PrefillMode prefill_mode = PrefillMode::kOff;
   bool has_decode = false;
 
+  // Takes in the report of one bucket that was captured after all.
+  void add(RunnerKind kind, const CaptureReport& later) {
+    CaptureReport& report = kind == RunnerKind::kDecodeGraph ? decode : prefill;
+    for (const BucketReport& bucket : later.buckets) {
+      for (BucketReport& known : report.buckets) {
+        if (known.bucket == bucket.bucket) known = bucket;
+      }
+    }
+    report.arena_bytes += later.arena_bytes;
+    report.static_bytes += later.static_bytes;
+    report.workspace_bytes += later.workspace_bytes;
+    report.executable_bytes += later.executable_bytes;
+    report.total_us += later.total_us;
+    report.host_bytes += later.host_bytes;
+  }
+
   int64_t memory_bytes() const {
     return eager.memory_bytes() + prefill.memory_bytes() + decode.memory_bytes();
   }

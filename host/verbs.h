@@ -13,6 +13,7 @@ using VerbAction = std::function<int()>;
 void declare_run(CLI::App& app, VerbAction& action);
 void declare_chat(CLI::App& app, VerbAction& action);
 void declare_bench(CLI::App& app, VerbAction& action);
+void declare_graphs(CLI::App& app, VerbAction& action);
 void declare_plugins(CLI::App& app, VerbAction& action);
 void declare_devices(CLI::App& app, VerbAction& action);
 void declare_doctor(CLI::App& app, VerbAction& action);

@@ -77,8 +77,26 @@ Result<std::unique_ptr<lowering::DeviceGraph>> CpuDevice::end_capture() {
 }
 
 Status CpuDevice::launch(lowering::DeviceGraph& graph) {
-  team_->run(static_cast<const Plan&>(graph).nodes());
+  const auto& nodes = static_cast<const Plan&>(graph).nodes();
+  if (trace_ == nullptr) {
+    team_->run(nodes);
+  } else {
+    for (const PlanNode& node : nodes) trace_->run(*team_, node);
+  }
   return {};
+}
+
+Status CpuDevice::begin_trace() {
+  trace_ = std::make_unique<StepTrace>();
+  ops_.trace_into(trace_.get());
+  return {};
+}
+
+Result<std::vector<TraceEvent>> CpuDevice::end_trace() {
+  ops_.trace_into(nullptr);
+  std::vector<TraceEvent> events = trace_->take();
+  trace_.reset();
+  return events;
 }
 
 }  // namespace encore::cpu

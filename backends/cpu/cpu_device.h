@@ -47,6 +47,8 @@ class CpuDevice final : public lowering::Device {
   Result<std::unique_ptr<lowering::DeviceGraph>> end_capture() override;
   Status launch(lowering::DeviceGraph& graph) override;
 
+  Status begin_trace() override;
+  Result<std::vector<TraceEvent>> end_trace() override;
   Result<uint64_t> mark() override {
     ENCORE_RETURN_IF_ERROR(ops_.meeting_status());
     return uint64_t{0};
@@ -57,6 +59,7 @@ class CpuDevice final : public lowering::Device {
   std::shared_ptr<ThreadTeam> team_;
   CpuOps ops_;
   std::unique_ptr<Plan> plan_;  // being recorded
+  std::unique_ptr<StepTrace> trace_;
 };
 
 }  // namespace encore::cpu

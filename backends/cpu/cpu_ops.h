@@ -15,6 +15,7 @@
 #include "kernels/cpu/sample.h"
 #include "plan.h"
 #include "rank_meeting.h"
+#include "step_trace.h"
 #include "thread_team.h"
 #include "weights.h"
 
@@ -52,6 +53,9 @@ class CpuOps final : public lowering::Ops {
 
   // While a plan is set, ops are added to it instead of run.
   void record_into(Plan* plan) { plan_ = plan; }
+  // While a trace is set, ops that run are timed.
+  void trace_into(StepTrace* trace) { trace_ = trace; }
+  void label(lowering::OpLabel label) override { label_ = label; }
 
   Result<std::unique_ptr<lowering::Weight>> load_linear(const WeightSource& source,
                                                         std::span<const lowering::LinearPart> parts,
@@ -95,7 +99,10 @@ class CpuOps final : public lowering::Ops {
   template <typename Args>
   void emit(Kernel<Args> kernel, const Args& args) {
     if (plan_ != nullptr) {
-      plan_->add(kernel, args);
+      plan_->add(kernel, args, label_);
+    } else if (trace_ != nullptr) {
+      const PlanNode node = make_node(kernel, &args, label_);
+      trace_->run(team_, node);
     } else {
       team_.run(kernel, args);
     }
@@ -112,6 +119,8 @@ class CpuOps final : public lowering::Ops {
   kernels::SampleKernel sample_;
   std::vector<Workspace> workspaces_;  // the last one is in use; earlier ones serve older plans
   int64_t workspace_needed_bytes_ = 0;
+  StepTrace* trace_ = nullptr;
+  lowering::OpLabel label_;
   Plan* plan_ = nullptr;
 };
 

@@ -21,15 +21,16 @@ struct PlanNode {
   void (*call)(const PlanNode& node, const kernels::Worker& worker) = nullptr;
   void (*kernel)() = nullptr;
   const void* args = nullptr;
+  lowering::OpLabel label;
 };
 
 template <typename Args>
-PlanNode make_node(Kernel<Args> kernel, const Args* args) {
+PlanNode make_node(Kernel<Args> kernel, const Args* args, lowering::OpLabel label = {}) {
   static_assert(std::is_trivially_copyable_v<Args>, "a plan keeps plain data");
   const auto call = [](const PlanNode& node, const kernels::Worker& worker) {
     reinterpret_cast<Kernel<Args>>(node.kernel)(*static_cast<const Args*>(node.args), worker);
   };
-  return {call, reinterpret_cast<void (*)()>(kernel), args};
+  return {call, reinterpret_cast<void (*)()>(kernel), args, label};
 }
 
 // Grows while it is recorded, is immutable afterwards. Replayed by a ThreadTeam in one parallel
@@ -37,10 +38,10 @@ PlanNode make_node(Kernel<Args> kernel, const Args* args) {
 class Plan final : public lowering::DeviceGraph {
  public:
   template <typename Args>
-  void add(Kernel<Args> kernel, const Args& args) {
+  void add(Kernel<Args> kernel, const Args& args, lowering::OpLabel label = {}) {
     std::byte* copy = allocate(sizeof(Args));
     std::memcpy(copy, &args, sizeof(Args));
-    nodes_.push_back(make_node(kernel, reinterpret_cast<const Args*>(copy)));
+    nodes_.push_back(make_node(kernel, reinterpret_cast<const Args*>(copy), label));
   }
 
   const std::vector<PlanNode>& nodes() const { return nodes_; }

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "bench_measure.h"
+#include "run_command.h"
 
 namespace encore {
 namespace {
@@ -75,6 +78,41 @@ TEST(BenchStepperTest, RunnerThatCannotRunTheBatchSaysWhy) {
   ASSERT_TRUE(sample.ok());
   EXPECT_EQ(sample->reason, Reason::kTooManyRequests);
   EXPECT_TRUE(runner.seen.empty());
+}
+
+TEST(BenchCommandTest, EachModeBatchAndDepthHasItsRatesBesideTheLimits) {
+  const std::string config =
+      write_temporary("bench.yaml", "model: {path: " ENCORE_TEST_GOLDEN_MODELS "/tiny_llama}\n");
+  const CommandResult result =
+      run_encore({"bench", config, "-q", "-m", "eager,prefill_breakable,decode_graph", "-p", "16",
+                  "-g", "4", "-b", "1,2", "-d", "0,32", "-r", "2", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out, nullptr, false);
+  ASSERT_FALSE(json.is_discarded()) << result.out;
+  EXPECT_GT(json["limits"]["read_bytes_per_s"].get<double>(), 0.0);
+  EXPECT_GT(json["limits"]["matmul_ops_per_s"].get<double>(), 0.0);
+  std::set<std::string> tests;
+  for (const auto& row : json["results"]) {
+    EXPECT_FALSE(row.contains("skipped")) << row.dump();
+    for (const char* rate : {"bytes_per_s", "ops_per_s", "share_of_peak"}) {
+      EXPECT_GT(row[rate].get<double>(), 0.0) << row.dump();
+    }
+    tests.insert(row["runner"].get<std::string>() + " " + std::to_string(row["batch"].get<int>()) +
+                 " " + row["test"].get<std::string>());
+  }
+  const std::set<std::string> expected = {"eager 1 prompt 16",
+                                          "eager 2 prompt 16",
+                                          "eager 1 generate 4",
+                                          "eager 2 generate 4",
+                                          "eager 1 generate 4 after 32",
+                                          "eager 2 generate 4 after 32",
+                                          "prefill_breakable 1 prompt 16",
+                                          "prefill_breakable 2 prompt 16",
+                                          "decode_graph 1 generate 4",
+                                          "decode_graph 2 generate 4",
+                                          "decode_graph 1 generate 4 after 32",
+                                          "decode_graph 2 generate 4 after 32"};
+  EXPECT_EQ(tests, expected);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ TEST(CommandTest, ConfigCheckPrintsValuesAndWhereTheyCameFrom) {
   EXPECT_THAT(result.out, HasSubstr("32  (" + file + ":2)"));
   EXPECT_THAT(result.out, HasSubstr("77  (ENCORE_SCHEDULER__MAX_CONTEXT)"));
   EXPECT_THAT(result.out, HasSubstr("warn  (--set log.level)"));
-  EXPECT_THAT(result.out, HasSubstr("f16  (default)"));
+  EXPECT_THAT(result.out, HasSubstr("auto  (default)"));
 }
 
 TEST(CommandTest, WrongConfigurationEndsWithTwoAndNamesKeyAndLine) {

@@ -162,11 +162,14 @@ Result<std::unique_ptr<LayerStack>> LayerStack::load(
 }
 
 Status LayerStack::embed(Ops& ops, const Step& step) const {
+  ops.label({"embed"});
   ENCORE_RETURN_IF_ERROR(
       ops.embed(*embedding_, step.inputs, step.results, step.activations.hidden));
+  ops.label({"plan"});
   ENCORE_RETURN_IF_ERROR(
       ops.plan_attention({step.kv, 0, &spec_, nullptr, nullptr, rope_.get()}, step.inputs));
   const Activations& a = step.activations;
+  ops.label({"norm"});
   return ops.rms_norm(a.hidden, *layers_.front().attention_norm, spec_.rms_norm_eps,
                       {step.inputs.num_tokens, a.hidden.rows}, a.normed);
 }
@@ -177,14 +180,20 @@ Status LayerStack::layer(Ops& ops, const Step& step, int32_t index) const {
   const Rows tokens{step.inputs.num_tokens, a.hidden.rows};
   const AttentionLayer attention{step.kv,    index, &spec_, layer.q_norm.get(), layer.k_norm.get(),
                                  rope_.get()};
+  ops.label({"qkv", index});
   ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.qkv, Epilogue::kNone, tokens, a.qkv));
+  ops.label({"rope", index});
   ENCORE_RETURN_IF_ERROR(ops.rope_kv_write(a.qkv, attention, step.inputs));
+  ops.label({"attention", index});
   ENCORE_RETURN_IF_ERROR(ops.attention(a.qkv, attention, step.inputs, a.attended));
+  ops.label({"o", index});
   ENCORE_RETURN_IF_ERROR(close_half(ops, step, a.attended, *layer.o, layer.mlp_norm.get()));
+  ops.label({"gate_up", index});
   ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.gate_up, Epilogue::kSiluMul, tokens, a.gated));
   // Each layer leaves the next one's input behind.
   const size_t next = static_cast<size_t>(index) + 1;
   const Weight* norm = next < layers_.size() ? layers_[next].attention_norm.get() : nullptr;
+  ops.label({"down", index});
   return close_half(ops, step, a.gated, *layer.down, norm);
 }
 
@@ -205,13 +214,17 @@ Status LayerStack::close_half(Ops& ops, const Step& step, Matrix x, const Weight
 Status LayerStack::head(Ops& ops, const Step& step) const {
   const Activations& a = step.activations;
   const Rows rows{step.inputs.num_logit_rows, a.logits.rows};
+  ops.label({"gather"});
   ENCORE_RETURN_IF_ERROR(ops.gather_logit_rows(a.hidden, step.inputs, a.head_hidden));
+  ops.label({"norm"});
   ENCORE_RETURN_IF_ERROR(
       ops.rms_norm(a.head_hidden, *norm_, spec_.rms_norm_eps, rows, a.head_normed));
+  ops.label({"head"});
   ENCORE_RETURN_IF_ERROR(ops.linear(a.head_normed, *head_, Epilogue::kLogits, rows, a.part_logits));
   if (a.part_logits.data != a.logits.data) {
     ENCORE_RETURN_IF_ERROR(ops.all_gather(a.part_logits, rows, a.logits));
   }
+  ops.label({"sample"});
   return ops.sample(a.logits, step.inputs, step.results);
 }
 

@@ -31,10 +31,13 @@ class PrefillGraphRunner::BreakingOps final : public Ops {
 
   Status attention(Matrix qkv, const AttentionLayer& layer, const StepInputs& step,
                    Matrix y) override {
-    return break_for(
-        [&ops = inner_, qkv, layer, step, y]() { return ops.attention(qkv, layer, step, y); });
+    return break_for([&ops = inner_, qkv, layer, step, y]() {
+      ops.label({"attention", layer.layer});
+      return ops.attention(qkv, layer, step, y);
+    });
   }
 
+  void label(OpLabel label) override { inner_.label(label); }
   Result<std::unique_ptr<Weight>> load_linear(const WeightSource& source,
                                               std::span<const LinearPart> parts,
                                               Epilogue epilogue) override {

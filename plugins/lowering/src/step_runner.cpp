@@ -46,4 +46,15 @@ Result<Ticket> StepRunner::submit(const ForwardBatch& batch, const StepOutput& o
   return logits.status();
 }
 
+Result<std::vector<TraceEvent>> StepRunner::trace(const ForwardBatch& batch,
+                                                  const StepOutput& output) {
+  Device& device = context_->device();
+  ENCORE_RETURN_IF_ERROR(device.begin_trace());
+  const Result<Ticket> ticket = submit(batch, output);
+  const Status status = ticket.ok() ? wait(*ticket, -1) : ticket.status();
+  Result<std::vector<TraceEvent>> events = device.end_trace();
+  ENCORE_RETURN_IF_ERROR(status);
+  return events;
+}
+
 }  // namespace encore::lowering

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "encore/backend.h"
 #include "encore/lowering/ops.h"
@@ -99,6 +100,11 @@ class Device {
   virtual Status begin_capture() = 0;
   virtual Result<std::unique_ptr<DeviceGraph>> end_capture() = 0;
   virtual Status launch(DeviceGraph& graph) = 0;
+
+  // Between the two, everything that the device does is timed. The queue is empty at both ends.
+  // Errors: kUnimplemented if the device cannot tell.
+  virtual Status begin_trace() { return unimplemented("this device does not trace steps"); }
+  virtual Result<std::vector<TraceEvent>> end_trace() { return std::vector<TraceEvent>(); }
 
   // A point in the queue, and waiting for it. Errors: kDeadlineExceeded after timeout_us (< 0: no
   // limit).

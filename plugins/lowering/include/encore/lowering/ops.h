@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "encore/dtype.h"
 #include "encore/forward_batch.h"
@@ -99,9 +100,22 @@ struct AttentionLayer {
   const Weight* rope = nullptr;  // from Ops::load_rope
 };
 
+// What an op is for: "layer 3 qkv". Costs nothing to pass about.
+struct OpLabel {
+  const char* what = "op";  // a literal
+  int32_t layer = -1;       // -1: outside the layers
+
+  std::string text() const {
+    return layer < 0 ? std::string(what) : "layer " + std::to_string(layer) + " " + what;
+  }
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
+
+  // Names the ops from here on, for traces. Allocates nothing.
+  virtual void label(OpLabel label) { static_cast<void>(label); }
 
   // Weights. Called at load, from one thread, never while a capture is open.
   //   A linear's parts share in_features; their outputs stand side by side in y.
