@@ -40,7 +40,8 @@ Result<T> number(const OptionValues& options, std::string_view key, T low, T hig
   const std::string text = value_of(options, key, "0");
   T value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (parsed.ec != std::errc() || value < low || value > high) {
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || value < low ||
+      value > high) {
     return invalid_argument("backend.options." + std::string(key) + " is '" + text +
                             "'; it must be from " + std::to_string(low) + " to " +
                             std::to_string(high));
@@ -217,7 +218,6 @@ Result<DeviceLimits> CudaBackend::measure_limits(int32_t device) {
 
 Status CudaBackend::check_model(int32_t device, const ModelSpec& spec,
                                 std::span<const WeightInfo>) const {
-  ENCORE_RETURN_IF_ERROR(check_device(device));
   const auto multiple_of_8 = [](const char* name, int64_t value) -> Status {
     if (value % 8 == 0) return {};
     return unimplemented(std::string(name) + " is " + std::to_string(value) +
@@ -230,7 +230,7 @@ Status CudaBackend::check_model(int32_t device, const ModelSpec& spec,
     return unimplemented("head_dim is " + std::to_string(spec.head_dim) +
                          "; the CUDA backend takes up to 256");
   }
-  return {};
+  return check_device(device);
 }
 
 Result<std::unique_ptr<Model>> CudaBackend::load_model(int32_t device, const ModelSpec& spec,

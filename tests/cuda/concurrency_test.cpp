@@ -1,0 +1,146 @@
+// Threads that serve, load and capture on one device at the same time: results as when alone.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "cuda_test_support.h"
+
+namespace encore::cuda::testing {
+namespace {
+
+constexpr int32_t kPromptTokens = 24;
+constexpr int32_t kDecodeSteps = 4;
+
+// Loading again times kernels again, here beside other work, and kernels round bf16 differently.
+constexpr double kLogitError = 0.03;
+
+using Logits = std::vector<std::vector<float>>;
+
+// A request with fixed tokens, so that each step's input is known whatever was sampled.
+Logits run_request(StepDriver& driver, const ModelSpec& spec, Runner& prefill, Runner& decode,
+                   uint64_t seed) {
+  Sequence sequence = driver.start(
+      encore::testing::random_tokens(seed, kPromptTokens + kDecodeSteps, spec.vocab_size));
+  Logits logits = driver.run(prefill, {{&sequence, kPromptTokens}}).logits;
+  for (int32_t step = 0; step < kDecodeSteps; ++step) {
+    logits.push_back(driver.run(decode, {{&sequence, 1}}).logits.at(0));
+  }
+  driver.finish(sequence);
+  return logits;
+}
+
+Logits run_by_graphs(const TestModel& model, const Runners& runners, uint64_t seed) {
+  StepDriver driver(model.spec(), *runners.kv);
+  return run_request(driver, model.spec(), *runners.graphs.prefill.runner,
+                     *runners.graphs.decode.runner, seed);
+}
+
+Logits run_eagerly(const TestModel& model, const Runners& runners, uint64_t seed) {
+  StepDriver driver(model.spec(), *runners.kv);
+  Runner& eager = *runners.graphs.eager.runner;
+  return run_request(driver, model.spec(), eager, eager, seed);
+}
+
+void expect_close(const Logits& found, const Logits& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_LE(logit_error(found[i], expected[i]), kLogitError) << "step " << i;
+  }
+}
+
+using ConcurrencyTest = CudaTest;
+
+TEST_F(ConcurrencyTest, ReplaysGoOnWhileAnotherModelIsLoadedAndCaptured) {
+  constexpr int32_t kRounds = 4;
+  const auto backend = make_backend();
+  Logits alone;
+  {
+    TestModel other = load(*backend, "tiny_qwen3");
+    alone = run_by_graphs(other, encore::testing::make_runners(other, small_runners()), 21);
+  }
+  TestModel model = load(*backend, "tiny_llama");
+  const Runners runners = encore::testing::make_runners(model, small_runners());
+  StepDriver driver(model.spec(), *runners.kv);
+  Sequence sequence =
+      driver.start(encore::testing::random_tokens(20, kPromptTokens + 1, model.spec().vocab_size));
+  driver.run(*runners.graphs.prefill.runner, {{&sequence, kPromptTokens}});
+  const Logits first = driver.run(*runners.graphs.decode.runner, {{&sequence, 1}}).logits;
+
+  std::atomic<bool> done = false;
+  const std::jthread loader([&] {
+    for (int32_t round = 0; round < kRounds; ++round) {
+      TestModel other = load(*backend, "tiny_qwen3");
+      const Runners made = encore::testing::make_runners(other, small_runners());
+      for (const BucketReport& bucket : made.graphs.decode.buckets) {
+        EXPECT_EQ(bucket.reason, Reason::kNone) << bucket.message;
+      }
+      for (const BucketReport& bucket : made.graphs.prefill.report.buckets) {
+        EXPECT_EQ(bucket.reason, Reason::kNone) << bucket.message;
+      }
+      expect_close(run_by_graphs(other, made, 21), alone);
+    }
+    done = true;
+  });
+  int64_t replays = 0;
+  for (; !done; ++replays) {
+    sequence.cached = kPromptTokens;
+    const Logits step = driver.run(*runners.graphs.decode.runner, {{&sequence, 1}}).logits;
+    ASSERT_EQ(step, first) << "replay " << replays;
+  }
+  EXPECT_GT(replays, 10 * kRounds);
+}
+
+TEST_F(ConcurrencyTest, TwoModelsAreCapturedAndServedAtTheSameTime) {
+  constexpr int32_t kRounds = 4;
+  const auto backend = make_backend();
+  const auto serve = [](TestModel& model, const Logits& alone, uint64_t seed) {
+    for (int32_t round = 0; round < kRounds; ++round) {
+      const Runners runners = encore::testing::make_runners(model, small_runners());
+      for (int32_t request = 0; request < 20; ++request) {
+        ASSERT_EQ(run_by_graphs(model, runners, seed), alone) << "round " << round;
+      }
+    }
+  };
+  TestModel llama = load(*backend, "tiny_llama");
+  TestModel qwen = load(*backend, "tiny_qwen3");
+  const Logits llama_alone =
+      run_by_graphs(llama, encore::testing::make_runners(llama, small_runners()), 31);
+  const Logits qwen_alone =
+      run_by_graphs(qwen, encore::testing::make_runners(qwen, small_runners()), 32);
+  const std::jthread first([&] { serve(llama, llama_alone, 31); });
+  const std::jthread second([&] { serve(qwen, qwen_alone, 32); });
+}
+
+// Runners of different KV caches may run on different threads. They share the model's queue and
+// workspace, so a step of one must not come between the ops of another's, nor into a capture.
+TEST_F(ConcurrencyTest, RunnersOfDifferentCachesShareAModel) {
+  constexpr int32_t kRequests = 100;
+  const auto backend = make_backend();
+  TestModel model = load(*backend, "tiny_llama");
+  const Runners eager = encore::testing::make_runners(model, small_runners());
+  const Runners graphs = encore::testing::make_runners(model, small_runners());
+  const Logits eager_alone = run_eagerly(model, eager, 41);
+  const Logits graphs_alone = run_by_graphs(model, graphs, 42);
+  std::atomic<int> serving = 2;
+  const std::jthread first([&] {
+    for (int32_t i = 0; i < kRequests; ++i) EXPECT_EQ(run_eagerly(model, eager, 41), eager_alone);
+    --serving;
+  });
+  const std::jthread second([&] {
+    for (int32_t i = 0; i < kRequests; ++i) {
+      EXPECT_EQ(run_by_graphs(model, graphs, 42), graphs_alone);
+    }
+    --serving;
+  });
+  // A third cache comes and goes meanwhile.
+  do {
+    const Runners third = encore::testing::make_runners(model, small_runners());
+    EXPECT_EQ(run_by_graphs(model, third, 42), graphs_alone);
+  } while (serving > 0);
+}
+
+}  // namespace
+}  // namespace encore::cuda::testing
