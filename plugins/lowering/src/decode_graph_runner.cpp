@@ -3,6 +3,7 @@
 
 #include "bucket_capture.h"
 #include "encore/lowering/runners.h"
+#include "named_range.h"
 
 namespace encore::lowering {
 
@@ -45,6 +46,7 @@ Result<CaptureReport> DecodeGraphRunner::capture_bucket(int32_t size) {
 
 Status DecodeGraphRunner::record_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
   Device& device = context().device();
+  const NamedRange range(device, "capture decode", size);
   bucket.step = context().step_of(size, size, true, &report.arena_bytes);
   const auto build = [&]() { return stack().forward(device.ops(), bucket.step); };
   ENCORE_ASSIGN_OR_RETURN(bucket.graph, record(device, build));

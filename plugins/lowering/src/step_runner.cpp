@@ -2,11 +2,26 @@
 
 #include <mutex>
 #include <string>
+#include <string_view>
+
+#include "named_range.h"
 
 namespace encore::lowering {
 namespace {
 
 constexpr int64_t kFailedStepTimeoutUs = 1000000;
+
+std::string_view range_name(RunnerKind kind) {
+  switch (kind) {
+    case RunnerKind::kDecodeGraph:
+      return "decode";
+    case RunnerKind::kPrefillGraph:
+      return "prefill";
+    case RunnerKind::kEager:
+      break;
+  }
+  return "eager";
+}
 
 }  // namespace
 
@@ -35,6 +50,7 @@ Result<Ticket> StepRunner::submit(const ForwardBatch& batch, const StepOutput& o
   }
   Device& device = context_->device();
   const std::lock_guard lock(device.turn());
+  const NamedRange range(device, range_name(kind()), checked.bucket);
   const PaddedSize padded = padded_size(batch, checked.bucket);
   ENCORE_RETURN_IF_ERROR(context_->stage(batch, output, padded.tokens, padded.requests));
   const Result<Matrix> logits = execute(batch, checked.bucket);

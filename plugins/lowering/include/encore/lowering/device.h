@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "encore/backend.h"
@@ -105,6 +106,14 @@ class Device {
   // Errors: kUnimplemented if the device cannot tell.
   virtual Status begin_trace() { return unimplemented("this device does not trace steps"); }
   virtual Result<std::vector<TraceEvent>> end_trace() { return std::vector<TraceEvent>(); }
+
+  // A stretch of the calling thread, named for the vendor's profiler; ranges nest. A size of 0 is
+  // no part of the name. Free of cost where nobody looks.
+  virtual void begin_range(std::string_view name, int32_t size) {
+    static_cast<void>(name);
+    static_cast<void>(size);
+  }
+  virtual void end_range() {}
 
   // A point in the queue, and waiting for it. Errors: kDeadlineExceeded after timeout_us (< 0: no
   // limit).
