@@ -17,6 +17,7 @@
 #include "encore/lowering/parallel_model.h"
 #include "encore/lowering/shard.h"
 #include "gpu_status.h"
+#include "kernel_trace.h"
 #include "selftest.h"
 #include "tuning_cache.h"
 
@@ -254,9 +255,9 @@ Result<std::unique_ptr<Model>> CudaBackend::load_model(int32_t device, const Mod
 Result<std::unique_ptr<gpu::GpuDevice>> CudaBackend::make_device(int32_t device) {
   const Found& found = devices_[static_cast<size_t>(device)];
   ENCORE_ASSIGN_OR_RETURN(auto blas, CublasLt::create(tuning_folder_));
-  return gpu::GpuDevice::create(
-      {device, found.compute_capability, found.num_processors, overlap_, load_threads_},
-      std::move(blas), account_);
+  return gpu::GpuDevice::create({device, found.compute_capability, found.num_processors, overlap_,
+                                 load_threads_, &kernel_trace()},
+                                std::move(blas), account_);
 }
 
 Result<std::unique_ptr<Model>> CudaBackend::load_ranks(int32_t first, const ModelSpec& spec,

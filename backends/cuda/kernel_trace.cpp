@@ -29,6 +29,7 @@ struct Activity {
   uint64_t start_ns = 0;
   uint64_t end_ns = 0;
   std::pair<uint32_t, uint32_t> stream;  // device, stream
+  bool in_graph = false;
   std::string name;
 };
 
@@ -45,7 +46,11 @@ std::string copy_name(uint8_t kind) {
 
 template <typename Record>
 Activity activity_of(const Record& record, std::string name) {
-  return {record.start, record.end, {record.deviceId, record.streamId}, std::move(name)};
+  return {record.start,
+          record.end,
+          {record.deviceId, record.streamId},
+          record.graphNodeId != 0,
+          std::move(name)};
 }
 
 std::optional<Activity> read_record(const CUpti_Activity* record) {
@@ -67,26 +72,27 @@ std::optional<Activity> read_record(const CUpti_Activity* record) {
   }
 }
 
-std::vector<TraceEvent> events_of(std::vector<Activity> activities) {
+std::vector<gpu::TracedWork> work_of(std::vector<Activity> activities) {
   std::sort(activities.begin(), activities.end(), [](const Activity& a, const Activity& b) {
     return std::pair(a.start_ns, a.end_ns) < std::pair(b.start_ns, b.end_ns);
   });
   std::map<std::pair<uint32_t, uint32_t>, int32_t> lanes;
-  std::vector<TraceEvent> events;
+  std::vector<gpu::TracedWork> work;
   for (Activity& activity : activities) {
     const auto lane = lanes.try_emplace(activity.stream, static_cast<int32_t>(lanes.size())).first;
     const uint64_t after_ns = activity.start_ns - activities.front().start_ns;
     const uint64_t taken_ns = activity.end_ns - activity.start_ns;
-    events.push_back({std::move(activity.name), static_cast<double>(after_ns) / 1e3,
-                      static_cast<double>(taken_ns) / 1e3, lane->second});
+    work.push_back({{std::move(activity.name), static_cast<double>(after_ns) / 1e3,
+                     static_cast<double>(taken_ns) / 1e3, lane->second},
+                    activity.in_graph});
   }
-  return events;
+  return work;
 }
 
 class KernelTrace final : public gpu::Tracer {
  public:
   Status begin() override;
-  Result<std::vector<TraceEvent>> end() override;
+  Result<std::vector<gpu::TracedWork>> end() override;
 
   // Reads a buffer that CUPTI hands back, from whichever thread.
   void read(uint8_t* buffer, size_t valid_bytes);
@@ -177,13 +183,13 @@ void KernelTrace::read(uint8_t* buffer, size_t valid_bytes) {
   }
 }
 
-Result<std::vector<TraceEvent>> KernelTrace::end() {
+Result<std::vector<gpu::TracedWork>> KernelTrace::end() {
   const Status flushed = cupti_status(
       **cupti_, (*cupti_)->flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "reading a trace");
   disable();
   std::vector<Activity> activities = finish();
   ENCORE_RETURN_IF_ERROR(flushed);
-  return events_of(std::move(activities));
+  return work_of(std::move(activities));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 class NoTrace final : public gpu::Tracer {
  public:
   Status begin() override { return unavailable("this build was made without CUPTI's header"); }
-  Result<std::vector<TraceEvent>> end() override { return begin(); }
+  Result<std::vector<gpu::TracedWork>> end() override { return begin(); }
 };
 
 }  // namespace

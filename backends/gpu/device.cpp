@@ -132,22 +132,39 @@ Status GpuDevice::fill(std::byte* device, uint8_t value, int64_t bytes) {
 Status GpuDevice::begin_capture() {
   ENCORE_RETURN_IF_ERROR(make_current());
   // Other threads may allocate and synchronise meanwhile.
-  return gpu_status(gpuStreamBeginCapture(stream_, gpuStreamCaptureModeThreadLocal),
-                    "beginning a capture");
+  ENCORE_RETURN_IF_ERROR(gpu_status(gpuStreamBeginCapture(stream_, gpuStreamCaptureModeThreadLocal),
+                                    "beginning a capture"));
+  node_labels_ = {};
+  ops_->label_into(&node_labels_);
+  return {};
 }
 
 Result<std::unique_ptr<lowering::DeviceGraph>> GpuDevice::end_capture() {
+  ops_->label_into(nullptr);
   gpuGraph_t graph = nullptr;
   ENCORE_RETURN_IF_ERROR(gpu_status(gpuStreamEndCapture(stream_, &graph), "ending a capture"));
   auto made = GpuGraph::create(graph, stream_, account_);
   static_cast<void>(gpuGraphDestroy(graph));
   if (!made.ok()) return made.status();
+  (*made)->set_labels(std::move(node_labels_));
   return std::unique_ptr<lowering::DeviceGraph>(std::move(made).value());
 }
 
 Status GpuDevice::launch(lowering::DeviceGraph& graph) {
   ENCORE_RETURN_IF_ERROR(make_current());
-  return static_cast<GpuGraph&>(graph).launch(stream_);
+  const auto& launched = static_cast<const GpuGraph&>(graph);
+  trace_.launched(launched.labels(), launched.num_nodes());
+  return launched.launch(stream_);
+}
+
+Status GpuDevice::begin_trace() {
+  ENCORE_RETURN_IF_ERROR(make_current());
+  return trace_.begin(stream_);
+}
+
+Result<std::vector<TraceEvent>> GpuDevice::end_trace() {
+  ENCORE_RETURN_IF_ERROR(make_current());
+  return trace_.end(stream_);
 }
 
 Result<uint64_t> GpuDevice::mark() {

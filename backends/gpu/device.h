@@ -5,11 +5,17 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "blas.h"
 #include "encore/lowering/device.h"
 #include "memory.h"
+#include "node_labels.h"
 #include "ops.h"
+#include "range.h"
+#include "step_trace.h"
+#include "tracer.h"
 #include "vendor.h"
 
 namespace encore::gpu {
@@ -21,6 +27,7 @@ struct DeviceOptions {
   int32_t num_processors = 0;
   bool overlap = true;  // kernels may start before the one before has ended
   int32_t load_threads = 0;
+  Tracer* tracer = nullptr;  // tells of kernels; null: none does
 };
 
 // Enqueues from one thread at a time. The account outlives the device.
@@ -65,6 +72,12 @@ class GpuDevice final : public lowering::Device {
   Result<std::unique_ptr<lowering::DeviceGraph>> end_capture() override;
   Status launch(lowering::DeviceGraph& graph) override;
 
+  void begin_range(std::string_view name, int32_t size) override { push_range(name, size); }
+  void end_range() override { pop_range(); }
+
+  Status begin_trace() override;
+  Result<std::vector<TraceEvent>> end_trace() override;
+
   Result<uint64_t> mark() override;
   Status wait(uint64_t mark, int64_t timeout_us) override;
 
@@ -73,7 +86,7 @@ class GpuDevice final : public lowering::Device {
   static constexpr uint64_t kNumEvents = 16;
 
   GpuDevice(const DeviceOptions& options, MemoryAccount& account)
-      : options_(options), account_(account) {}
+      : options_(options), account_(account), trace_(options.tracer) {}
   // Every entry may come from another thread than the last.
   Status make_current() const;
 
@@ -83,6 +96,8 @@ class GpuDevice final : public lowering::Device {
   std::array<gpuEvent_t, kNumEvents> events_ = {};
   uint64_t num_marks_ = 0;
   std::unique_ptr<GpuOps> ops_;
+  NodeLabels node_labels_;  // of the capture that is open
+  StepTrace trace_;
 };
 
 }  // namespace encore::gpu

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "encore/lowering/device.h"
 #include "encore/status.h"
 #include "memory.h"
+#include "node_labels.h"
 #include "vendor.h"
 
 namespace encore::gpu {
@@ -25,6 +27,10 @@ class GpuGraph final : public lowering::DeviceGraph {
   int64_t executable_bytes() const override { return executable_bytes_; }
   int32_t num_nodes() const override { return num_nodes_; }
 
+  // What the nodes are for.
+  const NodeLabels& labels() const { return labels_; }
+  void set_labels(NodeLabels labels) { labels_ = std::move(labels); }
+
   Status launch(gpuStream_t stream) const;
 
  private:
@@ -33,6 +39,7 @@ class GpuGraph final : public lowering::DeviceGraph {
   gpuGraphExec_t executable_ = nullptr;
   int64_t executable_bytes_ = 0;
   int32_t num_nodes_ = 0;
+  NodeLabels labels_;
 };
 
 }  // namespace encore::gpu

@@ -16,6 +16,7 @@
 #include "kernels/gpu/kv_layout.h"
 #include "linear_choice.h"
 #include "memory.h"
+#include "node_labels.h"
 #include "vendor.h"
 #include "weight_upload.h"
 #include "weights.h"
@@ -50,6 +51,11 @@ class GpuOps final : public lowering::Ops {
     collectives_ = std::move(collectives);
   }
   const std::shared_ptr<lowering::Collectives>& collectives() const { return collectives_; }
+  // While set, ops name the nodes that they capture.
+  void label_into(NodeLabels* labels) { node_labels_ = labels; }
+  void label(lowering::OpLabel label) override {
+    if (node_labels_ != nullptr) node_labels_->begin_op(settings_.stream, label);
+  }
   // See lowering::Device. Also chooses kernels for products, by timing, when sizes grow.
   Result<int64_t> reserve_workspace(const ModelSpec& spec,
                                     const lowering::WorkspaceRequest& request,
@@ -129,6 +135,7 @@ class GpuOps final : public lowering::Ops {
   std::vector<Workspace> workspaces_;
   int64_t workspace_bytes_ = 0;  // of the last workspace
   DeferredNorm deferred_;
+  NodeLabels* node_labels_ = nullptr;
   std::shared_ptr<lowering::Collectives> collectives_;  // null: the only rank
 };
 

@@ -8,6 +8,12 @@
 
 namespace encore::gpu {
 
+// A kernel, copy or fill, by the device's own name.
+struct TracedWork {
+  TraceEvent event;
+  bool in_graph = false;  // a node of a graph that was launched
+};
+
 // Sees the whole process and all its devices, so there is one for all models. Any thread.
 class Tracer {
  public:
@@ -18,7 +24,7 @@ class Tracer {
   virtual Status begin() = 0;
   // Ends the trace, and gives what ran since begin(), in order of start; each device's streams are
   // lanes of their own. REQUIRES: begin() succeeded, and what it is to tell of has finished.
-  virtual Result<std::vector<TraceEvent>> end() = 0;
+  virtual Result<std::vector<TracedWork>> end() = 0;
 };
 
 }  // namespace encore::gpu

@@ -19,10 +19,10 @@ inline std::string without_layer(std::string_view name) {
   return std::string(space == std::string_view::npos ? name : name.substr(space + 1));
 }
 
-// "qkv" of "qkv: cublas 64x8"; empty where the device gave a kernel's name alone.
+// "qkv" of "qkv: cublas 64x8"; the whole name where there is no kernel to it.
 inline std::string op_of(const std::string& name) {
   const size_t colon = name.find(": ");
-  return colon == std::string::npos ? std::string() : name.substr(0, colon);
+  return name.substr(0, colon);  // npos takes all
 }
 
 // What the events of one name took. Events overlap where a kernel begins before the one before it

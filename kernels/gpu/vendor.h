@@ -88,12 +88,21 @@ inline constexpr auto gpuAttributeWarpSize = hipDeviceAttributeWarpSize;
 inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* executable, gpuGraph_t graph) {
   return hipGraphInstantiate(executable, graph, nullptr, nullptr, 0);
 }
+// What a capture on the stream has recorded so far; null without a capture.
+inline gpuError_t gpuCapturedGraph(gpuStream_t stream, gpuGraph_t* graph) {
+  hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
+  return hipStreamGetCaptureInfo_v2(stream, &status, nullptr, graph, nullptr, nullptr);
+}
 #else
 inline constexpr gpuError_t gpuErrorOutOfMemory = cudaErrorMemoryAllocation;
 inline constexpr auto gpuAttributeMultiprocessors = cudaDevAttrMultiProcessorCount;
 inline constexpr auto gpuAttributeWarpSize = cudaDevAttrWarpSize;
 inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* executable, gpuGraph_t graph) {
   return cudaGraphInstantiate(executable, graph, 0);
+}
+inline gpuError_t gpuCapturedGraph(gpuStream_t stream, gpuGraph_t* graph) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  return cudaStreamGetCaptureInfo(stream, &status, nullptr, graph);
 }
 #endif
 #endif
