@@ -109,6 +109,7 @@ inline gpuError_t gpuCapturedGraph(gpuStream_t stream, gpuGraph_t* graph) {
 
 // In a kernel: `type* const name`, the shared memory whose size the launch gave, 1024-byte aligned.
 // Once a kernel: there is only one such memory.
+// NOLINTBEGIN(bugprone-macro-parentheses): a type and the name it declares take none
 #if defined(ENCORE_GPU_ON_CPU)
 #define ENCORE_GPU_DYNAMIC_SHARED(type, name) \
   type* const name = reinterpret_cast<type*>(encore::gpu::on_cpu::dynamic_shared())
@@ -117,6 +118,7 @@ inline gpuError_t gpuCapturedGraph(gpuStream_t stream, gpuGraph_t* graph) {
   extern __shared__ __align__(1024) unsigned char encore_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(encore_dynamic_shared)
 #endif
+// NOLINTEND(bugprone-macro-parentheses)
 
 namespace encore::gpu {
 
