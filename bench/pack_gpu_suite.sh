@@ -22,7 +22,7 @@ copy "$build/bin/encore"
 find "$build/lib/encore/plugins" -maxdepth 1 -name 'encore_backend_*.so' | while read -r file; do
   copy "$file"
 done
-find "$build" \( -path '*/tests/gpu/*_test' -o -path '*/bench/gpu/*' \
+find "$build" \( -path '*/tests/gpu/*_test' -o -path '*/tests/cuda/*_test' -o -path '*/bench/gpu/*' \
   -o -path '*/tests/runners/encore_*_test' \) -type f -perm -u+x \
   -not -path '*/CMakeFiles/*' -not -path '*/on_cpu/*' |
   while read -r file; do copy "$file"; done
