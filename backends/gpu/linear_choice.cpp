@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::array<int32_t, 14> kRowGrid = {1,   8,   16,   32,   64,   96,   128,
                                               256, 512, 1024, 2048, 4096, 8192, 16384};
-constexpr size_t kRivals = 3;       // variants that are tried in the place of the best one alone
-constexpr float kWorthIt = 0.997F;  // of the time so far, to be believed
+constexpr size_t kRivals = 3;      // variants that are tried in the place of the best one alone
+constexpr float kWorthIt = 0.99F;  // of the time so far, to be believed
 
 struct Candidate {
   int32_t variant = 0;
@@ -23,8 +23,7 @@ struct Candidate {
 // All variants of a product, the fastest alone first; none if the kernel does not serve it.
 Result<std::vector<Candidate>> candidates(LinearTiming& timing, const LinearGroup& group,
                                           int32_t rows) {
-  DecodeLinearProblem problem = streaming_problem(group.shape, rows);
-  const int32_t count = decode_linear_num_variants(problem);
+  const int32_t count = timing.num_variants(group, rows);
   std::vector<Candidate> found;
   for (int32_t variant = 0; variant < count; ++variant) {
     ENCORE_ASSIGN_OR_RETURN(const float us, timing.streaming_us(group, rows, variant));

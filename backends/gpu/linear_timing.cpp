@@ -120,13 +120,23 @@ Status LinearTiming::multiply(Blas& blas, const LinearGroup& group, size_t layer
   return status_of(silu_mul(args, {stream_, true}), "timing silu_mul");
 }
 
-Status LinearTiming::stream(const LinearGroup& group, size_t layer, int32_t rows, int32_t variant,
-                            Link* link) {
+DecodeLinearProblem LinearTiming::problem_of(const LinearGroup& group, size_t layer,
+                                             int32_t rows) const {
   DecodeLinearProblem problem = streaming_problem(group.shape, rows);
   problem.w = group.weights[layer % group.weights.size()];
   problem.x = x_->data();
   problem.y = y_->data();
   problem.bias = group.bias;
+  return problem;
+}
+
+int32_t LinearTiming::num_variants(const LinearGroup& group, int32_t rows) const {
+  return decode_linear_num_variants(problem_of(group, 0, rows));
+}
+
+Status LinearTiming::stream(const LinearGroup& group, size_t layer, int32_t rows, int32_t variant,
+                            Link* link) {
+  DecodeLinearProblem problem = problem_of(group, layer, rows);
   auto* sums = reinterpret_cast<float*>(sums_->data());
   const bool adds = group.shape.epilogue == lowering::Epilogue::kAdd;
   if (adds) {

@@ -39,6 +39,8 @@ class LinearTiming {
                                                       int32_t max_rows, int32_t max_logit_rows,
                                                       MemoryAccount& account, void* stream);
 
+  // Variants of the streaming kernel for products of that class; 0 if it does not serve them.
+  int32_t num_variants(const LinearGroup& group, int32_t rows) const;
   // Has the BLAS choose its algorithm; see Blas::tune().
   Status tune_blas(Blas& blas, const LinearGroup& group, int32_t rows);
   // Microseconds of one product among others of its class.
@@ -59,6 +61,7 @@ class LinearTiming {
   };
 
   const int32_t* all_rows() const;
+  DecodeLinearProblem problem_of(const LinearGroup& group, size_t layer, int32_t rows) const;
   Status multiply(Blas& blas, const LinearGroup& group, size_t layer, int32_t rows);
   Status stream(const LinearGroup& group, size_t layer, int32_t rows, int32_t variant, Link* link);
   Status norm(int32_t rows, int32_t columns);
