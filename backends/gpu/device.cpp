@@ -184,7 +184,6 @@ Status GpuDevice::wait(uint64_t mark, int64_t timeout_us) {
     const gpuError_t error = gpuEventQuery(event);
     if (error != gpuErrorNotReady) return gpu_status(error, "waiting for the device");
     static_cast<void>(gpuGetLastError());  // not an error, but the run-time keeps it as one
-    static_cast<void>(gpuGetLastError());  // not an error, but the run-time keeps it as one
     if (Clock::now() >= deadline) {
       if (ops_->collectives() != nullptr) {
         ENCORE_RETURN_IF_ERROR(ops_->collectives()->health());  // knows more, perhaps

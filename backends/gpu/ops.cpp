@@ -42,7 +42,6 @@ Status GpuOps::embed(const lowering::Weight& table, const lowering::StepInputs& 
                      const lowering::StepResults& results, lowering::Matrix y) {
   const auto& embedding = as<EmbeddingWeight>(table);
   deferred_ = {};  // a step that failed half way may have left one
-  deferred_ = {};  // a step that failed half way may have left one
   EmbedArgs args;
   args.tokens = {step.num_tokens, y.rows};
   args.token_ids = step.token_ids;
