@@ -138,12 +138,20 @@ struct Received {
 // A warp has 16 rows of its tile, which one rank finishes.
 template <typename S>
 __device__ void send_fragments(const DecodeParams& p, const float (&acc)[S::kTokens / 2],
-                               const float4* received, const uint64_t* barrier, int rank) {
+                               float4* received, const uint64_t* barrier, int rank) {
   const Received<S> where(p.split);
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
   const int tile = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
   const int peer = warp / where.per_tile;
   const int row_block = tile * where.per_tile + warp % where.per_tile;
+  if (p.split == 1) {
+#pragma unroll
+    for (int j = 0; j < S::kTokens / 8; ++j) {
+      const float* v = &acc[4 * j];
+      received[where.at(0, row_block, j)] = {v[0], v[1], v[2], v[3]};
+    }
+    return;
+  }
   const uint32_t peer_barrier = peer_address(barrier, peer);
 #pragma unroll
   for (int j = 0; j < S::kTokens / 8; ++j) {
@@ -278,7 +286,11 @@ class ExchangeFinish {
            i;
   }
   __device__ void wait() const {
-    barrier_wait_cluster(&barriers_->received, 0);
+    if (p_.split > 1) {
+      barrier_wait_cluster(&barriers_->received, 0);
+    } else {
+      named_barrier_sync(1, S::kConsumers);
+    }
     barrier_wait(&barriers_->scale_full, 0);
   }
 

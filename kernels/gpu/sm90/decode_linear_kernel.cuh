@@ -80,7 +80,8 @@ __device__ void consume_direct(const DecodeParams& p, uint32_t ring, DecodeBarri
 // Nobody reads a peer's memory: partial sums are sent, with the receiver's barrier counting bytes.
 // So a block may leave once it has received all that is its own, for then no peer sends it more.
 // It must have started before others send: hence the cluster barrier, long since complete. The
-// buffer is not part of the ring, which copies may still be filling when a faster peer sends.
+// buffer is not part of the ring, which copies may still be filling when a faster peer sends. A
+// block that shares k with no other (split 1) stores to its own buffer instead of sending.
 template <typename S>
 __device__ void consume_exchange(const DecodeParams& p, uint32_t ring, DecodeBarriers* barriers,
                                  const float* scale, float4* received) {
@@ -100,16 +101,16 @@ __device__ void consume_exchange(const DecodeParams& p, uint32_t ring, DecodeBar
 }
 
 template <typename S>
-__device__ void init_barriers(DecodeBarriers* barriers, int stages) {
-  for (int i = 0; i < stages; ++i) {
+__device__ void init_barriers(DecodeBarriers* barriers, const DecodeParams& p) {
+  for (int i = 0; i < p.stages; ++i) {
     barrier_init(&barriers->full[i], 1);
     barrier_init(&barriers->empty[i], S::kSetWarps);
   }
-  barrier_init(&barriers->scale_full, kScaleWarps);
+  barrier_init(&barriers->scale_full, kScaleWarps * 8);
   barrier_init(&barriers->received, 1);
   barrier_init_fence();
   fence_async_proxy();  // the same thread's copies use them at once
-  if (!S::kDirect) barrier_expect(&barriers->received, S::kReceivedBytes);
+  if (!S::kDirect && p.split > 1) barrier_expect(&barriers->received, S::kReceivedBytes);
 }
 
 template <typename S>
@@ -128,7 +129,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 
   DecodeProducer<S> producer(&w_map, &x_map, p, ring, barriers);
   if (threadIdx.x == S::kConsumers) {
-    init_barriers<S>(barriers, p.stages);
+    init_barriers<S>(barriers, p);
     producer.load_head_weights();
   }
   __syncthreads();
