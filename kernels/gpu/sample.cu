@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/gpu/sample.h"
 #include "launch.cuh"
 #include "sample_choose.cuh"
@@ -7,10 +9,15 @@ namespace encore::gpu {
 namespace {
 
 SampleWorkspace workspace_of(const SampleArgs& args) {
+  const auto rows = static_cast<int64_t>(args.rows.maximum);
   SampleWorkspace workspace{};
   workspace.chunks = chunks_of(args.vocab_size);
-  const int64_t values = static_cast<int64_t>(args.rows.maximum) * workspace.chunks;
-  workspace.raw_max = static_cast<float*>(args.workspace);
+  workspace.pieces = pieces_of(args.rows.maximum, args.vocab_size);
+  workspace.tallies = static_cast<RowTally*>(args.workspace);
+  workspace.above = reinterpret_cast<uint64_t*>(workspace.tallies + rows);
+  const int64_t values = rows * workspace.chunks;
+  workspace.raw_max =
+      reinterpret_cast<float*>(workspace.above + rows * workspace.pieces * (kBins + 1));
   workspace.raw_sum = workspace.raw_max + values;
   workspace.edited_max = workspace.raw_sum + values;
   workspace.draw_sum = workspace.edited_max + values;
@@ -21,9 +28,14 @@ SampleWorkspace workspace_of(const SampleArgs& args) {
 }  // namespace
 
 size_t sample_workspace_bytes(int32_t max_rows, int32_t vocab_size) {
-  return static_cast<size_t>(max_rows) *
-         (4 * static_cast<size_t>(chunks_of(vocab_size)) + static_cast<size_t>(vocab_size)) *
-         sizeof(float);
+  size_t pieces = 0;  // of all rows, if there are as many as max_rows or fewer
+  for (int32_t rows = 1; rows <= max_rows; ++rows) {
+    pieces = std::max(pieces, static_cast<size_t>(rows) * pieces_of(rows, vocab_size));
+  }
+  const auto rows = static_cast<size_t>(max_rows);
+  const size_t values = 4 * static_cast<size_t>(chunks_of(vocab_size)) + vocab_size;
+  return rows * (sizeof(RowTally) + values * sizeof(float)) +
+         pieces * (kBins + 1) * sizeof(uint64_t);
 }
 
 LaunchError sample(const SampleArgs& args, const Launch& launch) {
@@ -38,8 +50,8 @@ LaunchError sample(const SampleArgs& args, const Launch& launch) {
   const LaunchError error =
       launch_kernel(scan_kernel, grid, kScanThreads, 0, launch, args, workspace);
   if (error != gpuSuccess) return error;
-  return launch_kernel(choose_kernel, args.rows.maximum, kChooseThreads, 0, launch, args,
-                       workspace);
+  return launch_kernel(choose_kernel, dim3(args.rows.maximum, workspace.pieces), kChooseThreads, 0,
+                       launch, args, workspace);
 }
 
 }  // namespace encore::gpu

@@ -1,4 +1,5 @@
-// The sampler's second kernel: a thread block chooses a row's token from what the scan left.
+// The sampler's second kernel: a thread block chooses a row's token from what the scan left; of a
+// row that is filtered, the last of those that tallied it.
 #pragma once
 
 #include "launch.cuh"
@@ -8,7 +9,7 @@ namespace encore::gpu {
 
 enum class RowStatus : int32_t { kOk = 0, kNotFinite = 1, kNoCandidate = 2 };
 
-// The highest of the chunks' maxima and the first chunk that has it.
+// The highest of the chunks' maxima and the first chunk that has it. Keys of all to s->chunk_keys.
 struct HighestChunk {
   float value;
   int32_t chunk;
@@ -18,6 +19,7 @@ __device__ inline HighestChunk highest_chunk(const float* chunk_max, int32_t chu
   uint64_t best = static_cast<uint64_t>(key_of(-ENCORE_GPU_INFINITY)) << 32;
   for (int32_t c = static_cast<int32_t>(threadIdx.x); c < chunks; c += kChooseThreads) {
     const uint64_t key = key_of(chunk_max[c]);
+    s->chunk_keys[c] = static_cast<uint32_t>(key);
     best = max(best, key << 32 | (0xFFFFFFFFU - static_cast<uint32_t>(c)));
   }
   best = block_max(best, s);
@@ -77,11 +79,10 @@ __device__ inline void report_top(const SampleArgs& args, int32_t row, const Row
   int32_t found = 0;
   if (wanted > 0) {
     load_chunk_keys(raw, s);
-    const auto all = [](uint32_t, int32_t) { return true; };
-    const Filter top = select(raw, kLowestKey, all, {true, wanted, 0}, s);
+    const Filter top = highest_tokens(raw, wanted, s);
     list_tokens(
-        raw, top.low, 0xFFFFFFFFU,
-        [&](uint32_t key, int32_t token) { return top.keeps(key, token); }, s);
+        raw, top.low, [&](float value, int32_t token) { return top.keeps(key_of(value), token); },
+        s);
     found = s->list_size;
   }
   const int64_t first = static_cast<int64_t>(row) * args.max_logprobs;
@@ -99,7 +100,8 @@ __device__ inline void report_top(const SampleArgs& args, int32_t row, const Row
   clear_top(args, row, found);
 }
 
-__global__ void __launch_bounds__(kChooseThreads)
+// Blocks cover (row, pieces of a row).
+__global__ void __launch_bounds__(kChooseThreads, 2)
     choose_kernel(SampleArgs args, SampleWorkspace workspace) {
   __shared__ ChooseScratch s;
   const auto row = static_cast<int32_t>(blockIdx.x);
@@ -107,6 +109,8 @@ __global__ void __launch_bounds__(kChooseThreads)
   if (row >= *args.rows.live) return;
   const RowSampling p = args.params[row];
   const int32_t tokens = *args.num_valid_tokens;
+  const bool is_filtered = row_is_filtered(p, tokens);
+  if (blockIdx.y > 0 && !is_filtered) return;
   const int64_t at = static_cast<int64_t>(row) * workspace.chunks;
   const bool is_edited = row_is_edited(args, row, p);
   const bool reports = p.num_logprobs >= 0;
@@ -123,10 +127,12 @@ __global__ void __launch_bounds__(kChooseThreads)
     drawn.highest = highest.value;
   }
   if (raw.highest == ENCORE_GPU_INFINITY || highest.value == ENCORE_GPU_INFINITY) {
-    return fail_row(args, row, reports, RowStatus::kNotFinite);
+    if (blockIdx.y == 0) fail_row(args, row, reports, RowStatus::kNotFinite);
+    return;
   }
   if (highest.value == -ENCORE_GPU_INFINITY) {
-    return fail_row(args, row, reports, RowStatus::kNoCandidate);
+    if (blockIdx.y == 0) fail_row(args, row, reports, RowStatus::kNoCandidate);
+    return;
   }
 
   int32_t token = 0;
@@ -134,7 +140,11 @@ __global__ void __launch_bounds__(kChooseThreads)
     if (my_warp() == 0) token = first_of_chunk(drawn.x, tokens, highest);
   } else {
     drawn.inverse_temperature = 1.0F / p.temperature;
-    token = draw(drawn, p, workspace.draw_sum + at, &s);
+    RowTally* tally = workspace.tallies + row;
+    uint64_t* above = workspace.above + static_cast<int64_t>(row) * workspace.pieces * (kBins + 1);
+    const TalliedRow tallied{lowest_by_min_p(drawn, p), tally, above};
+    if (is_filtered && !tally_piece(drawn, tallied.by_min_p, tally, above, &s)) return;
+    token = draw(drawn, p, workspace.draw_sum + at, is_filtered ? &tallied : nullptr, &s);
   }
   if (threadIdx.x == 0) {
     args.tokens[row] = token;

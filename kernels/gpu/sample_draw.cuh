@@ -5,73 +5,77 @@
 
 namespace encore::gpu {
 
-// What stays after min_p, top_k and top_p, one after another.
-struct Kept {
-  uint32_t lowest = kLowestKey;  // by min_p
-  Filter top_k;
-  Filter top_p;
-  __device__ bool operator()(uint32_t key, int32_t token) const {
-    return key >= lowest && top_k.keeps(key, token) && top_p.keeps(key, token);
-  }
-};
-
-__device__ inline Kept filter_row(const RowView& row, const RowSampling& p, ChooseScratch* s) {
+// The kept tokens, and where they end in terms of the tally.
+struct Selection {
   Kept kept;
-  const float min_p = fminf(p.min_p, 1.0F);
-  if (min_p > 0.0F) {
-    kept.lowest = max(kept.lowest, key_of(row.highest + logf(min_p) / row.inverse_temperature));
-  }
-  if (p.top_k > 0 && p.top_k < row.tokens) {
-    kept.top_k = select(row, kept.lowest, kept, {true, p.top_k, 0}, s);
-  }
-  if (p.top_p < 1.0F) {
-    const uint32_t lowest = max(kept.lowest, kept.top_k.low);
-    const Totals left = row_totals(row, lowest, kept, s);
-    const double share = static_cast<double>(left.weight) * fmaxf(p.top_p, 0.0F);
-    kept.top_p =
-        select(row, lowest, kept, {false, 0, max(static_cast<uint64_t>(share), uint64_t{1})}, s);
-  }
-  return kept;
-}
-
-// The exclusive sum over the threads of a block before this one, and the sum over all.
-struct Prefix {
-  uint64_t before;
-  uint64_t total;
+  int32_t bin = kBins;    // what is tallied in the bins before it is kept; of itself, a part
+  bool is_listed = true;  // s->list holds what is kept of `bin`, among others
 };
-__device__ inline uint64_t warp_sum_before(uint64_t value) {
-  uint64_t sum = value;
-  for (int delta = 1; delta < kWarpSize; delta *= 2) {
-    const uint64_t other = shuffle_up(sum, delta);
-    if (my_lane() >= delta) sum += other;
+
+// By top_k, then top_p. REQUIRES: the row's whole tally, of what min_p keeps.
+__device__ inline Selection select(const RowView& row, const RowSampling& p, uint32_t by_min_p,
+                                   const RowTally& tally, ChooseScratch* s) {
+  Selection selection;
+  selection.kept.by_min_p = by_min_p;
+  Totals left{};
+  bool is_counted = false;  // left
+#pragma unroll 1
+  for (int step = 0; step < 2; ++step) {
+    const bool by_count = step == 0;
+    if (by_count ? p.top_k <= 0 || p.top_k >= row.tokens : p.top_p >= 1.0F) continue;
+    load_tally(tally, s);
+    Target target{by_count, p.top_k, 0};
+    if (!by_count) {
+      if (!is_counted) left = find_crossing({}, {false, 0, ~uint64_t{0}}, s).before;
+      const double share = static_cast<double>(left.weight) * fmaxf(p.top_p, 0.0F);
+      target.weight = max(static_cast<uint64_t>(share), uint64_t{1});
+    }
+    const Crossing crossing = find_crossing({}, target, s);
+    if (crossing.bin == kBins) continue;  // fewer tokens than top_k
+    const Undecided u = undecided_of(row, by_min_p, crossing);
+    const Decision decision = decide(row, selection.kept, u, target, s);
+    (by_count ? selection.kept.top_k : selection.kept.top_p) = decision.filter;
+    selection.bin = crossing.bin;
+    selection.is_listed = crossing.count <= kListCapacity;
+    left = decision.kept;
+    is_counted = true;
   }
-  return sum - value;
-}
-__device__ inline Prefix block_prefix(uint64_t value, ChooseScratch* s) {
-  Prefix prefix{warp_sum_before(value), 0};
-  if (my_lane() == kWarpSize - 1) s->words[my_warp()] = prefix.before + value;
-  __syncthreads();
-  for (int i = 0; i < kChooseWarps; ++i) {
-    if (i == my_warp()) prefix.before += prefix.total;
-    prefix.total += s->words[i];
-  }
-  __syncthreads();
-  return prefix;
+  return selection;
 }
 
-// Finds the place where the running weight, in order of id, passes `uniform` of the total. From
+// The key below which min_p leaves nothing.
+__device__ inline uint32_t lowest_by_min_p(const RowView& row, const RowSampling& p) {
+  if (p.min_p <= 0.0F) return kLowestKey;
+  const float log_share = logf(fminf(p.min_p, 1.0F));
+  return max(kLowestKey, key_of(row.highest + log_share / row.inverse_temperature));
+}
+
+__device__ inline uint64_t share_of(uint64_t total, double share) {
+  return min(static_cast<uint64_t>(static_cast<double>(total) * share), total - 1);
+}
+
+// Where the drawn token is: in these chunks, behind the weight `before` of them; or, where that is
+// not known, behind `share` of their weight.
+struct Aim {
+  ChunkRange chunks;
+  double share;
+  bool is_exact = false;
+  uint64_t before = 0;
+};
+
+// The chunk in which the running weight, in order of id, passes what is aimed at. From
 // s->chunk_weights.
-__device__ inline Place find_chunk(int32_t chunks, double uniform, ChooseScratch* s) {
+__device__ inline Place find_chunk(const Aim& aim, ChooseScratch* s) {
   constexpr int kEach = kMaxChunks / kChooseThreads;  // neighbours that a thread owns
-  const int32_t first = static_cast<int32_t>(threadIdx.x) * kEach;
-  const int32_t end = min(first + kEach, chunks);
+  const int32_t first = aim.chunks.begin + static_cast<int32_t>(threadIdx.x) * kEach;
+  const int32_t end = min(first + kEach, aim.chunks.end);
   uint64_t mine = 0;
   for (int32_t c = first; c < end; ++c) mine += s->chunk_weights[c];
-  const Prefix prefix = block_prefix(mine, s);
-  const uint64_t target =
-      min(static_cast<uint64_t>(static_cast<double>(prefix.total) * uniform), prefix.total - 1);
-  if (prefix.before <= target && target < prefix.before + mine) {
-    uint64_t rest = target - prefix.before;
+  const Prefix prefix = block_prefix({mine, 0}, s);
+  const uint64_t before = prefix.before.weight;
+  const uint64_t target = aim.is_exact ? aim.before : share_of(prefix.total.weight, aim.share);
+  if (before <= target && target < before + mine) {
+    uint64_t rest = target - before;
     int32_t chunk = first;
     while (rest >= s->chunk_weights[chunk]) rest -= s->chunk_weights[chunk++];
     s->place = {chunk, static_cast<double>(rest) / static_cast<double>(s->chunk_weights[chunk])};
@@ -93,10 +97,9 @@ __device__ inline int32_t find_token(RowView row, const Kept& kept, const Place&
     weights[i] = kept(key_of(value), first + i) ? row.weight(value) : 0;
     mine += weights[i];
   }
-  const uint64_t before = warp_sum_before(mine);
+  const uint64_t before = warp_sums(mine) - mine;
   const uint64_t total = shuffle(before + mine, kWarpSize - 1);
-  const uint64_t target =
-      min(static_cast<uint64_t>(static_cast<double>(total) * place.share), total - 1);
+  const uint64_t target = share_of(total, place.share);
   int32_t token = 0;
   uint64_t running = before;
 #pragma unroll
@@ -108,26 +111,25 @@ __device__ inline int32_t find_token(RowView row, const Kept& kept, const Place&
 }
 
 // The weight of each chunk's kept tokens to s->chunk_weights.
-__device__ inline void weigh_chunks(const RowView& row, const Kept& kept, ChooseScratch* s) {
-  __syncthreads();  // the list, in the same memory, has been read
-  for (int32_t c = static_cast<int32_t>(threadIdx.x); c < kMaxChunks; c += kChooseThreads) {
+__device__ inline void weigh_chunks(const RowView& row, const Kept& kept, const ChunkRange& chunks,
+                                    ChooseScratch* s) {
+  for (int32_t c = chunks.begin + static_cast<int32_t>(threadIdx.x); c < chunks.end;
+       c += kChooseThreads) {
     s->chunk_weights[c] = 0;
   }
   __syncthreads();
-  const uint32_t lowest = max(kept.lowest, max(kept.top_k.low, kept.top_p.low));
-  for_each_chunk(row, *s, lowest, [&](int32_t chunk, const float(&values)[kPerLane]) {
+  for_each_chunk(row, *s, kept.lowest(), chunks, [&](int32_t chunk, float(&values)[kPerLane]) {
     uint64_t weight = 0;
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) {
-      if (kept(key_of(values[i]), token_at(chunk, i))) weight += row.weight(values[i]);
-    }
+    for_each_value(chunk, values, [&](float value, int32_t token) {
+      if (kept(key_of(value), token)) weight += row.weight(value);
+    });
     weight = warp_sum(weight);
     if (my_lane() == 0) s->chunk_weights[chunk] = weight;
   });
   __syncthreads();
 }
 
-// The same where all tokens are kept, from the sums of the scan.
+// The same of all chunks where all tokens are kept, from the sums of the scan.
 __device__ inline void weigh_all_chunks(const RowView& row, const float* draw_sum,
                                         ChooseScratch* s) {
   for (int32_t c = static_cast<int32_t>(threadIdx.x); c < chunks_of(row.tokens);
@@ -137,20 +139,61 @@ __device__ inline void weigh_all_chunks(const RowView& row, const float* draw_su
   __syncthreads();
 }
 
-// To all threads.
+// The weight of each piece's kept tokens to s->piece_weights, from `above` and s->list. By a warp
+// each.
+__device__ inline void weigh_pieces(const RowView& row, const Selection& selection,
+                                    const uint64_t* above, ChooseScratch* s) {
+  const int32_t size = selection.bin < kBins ? s->list_size : 0;
+  for (int32_t piece = my_warp(); piece < static_cast<int32_t>(gridDim.y); piece += kChooseWarps) {
+    const ChunkRange chunks = piece_chunks(row, piece);
+    uint64_t weight = 0;
+    for (int32_t i = my_lane(); i < size; i += kWarpSize) {
+      const int32_t token = s->list.tokens[i];
+      const int32_t chunk = token / kChunk;
+      const bool is_here = chunk >= chunks.begin && chunk < chunks.end;
+      if (is_here && selection.kept(s->list.keys[i], token)) weight += s->list.weights[i];
+    }
+    weight = warp_sum(weight);
+    if (my_lane() == 0) {
+      s->piece_weights[piece] = weight + above[piece * (kBins + 1) + selection.bin];
+    }
+  }
+  __syncthreads();
+}
+
+// Aims at a share of the whole row by looking at one piece of it.
+// REQUIRES: selection.is_listed.
+__device__ inline Aim aim_at_piece(const RowView& row, const Selection& selection,
+                                   const uint64_t* above, double share, ChooseScratch* s) {
+  weigh_pieces(row, selection, above, s);
+  uint64_t total = 0;
+  for (int32_t i = 0; i < static_cast<int32_t>(gridDim.y); ++i) total += s->piece_weights[i];
+  uint64_t before = share_of(total, share);
+  int32_t piece = 0;
+  while (before >= s->piece_weights[piece]) before -= s->piece_weights[piece++];
+  return {piece_chunks(row, piece), share, true, before};
+}
+
+// What a filtered row's blocks left for the last of them.
+struct TalliedRow {
+  uint32_t by_min_p;
+  const RowTally* tally;
+  const uint64_t* above;
+};
+
+// `tallied`: null for a row that is not filtered. To all threads. REQUIRES: s->chunk_keys.
 __device__ inline int32_t draw(const RowView& row, const RowSampling& p, const float* draw_sum,
-                               ChooseScratch* s) {
-  const bool filters = p.min_p > 0.0F || p.top_p < 1.0F || (p.top_k > 0 && p.top_k < row.tokens);
-  Kept kept;
-  if (filters) {
-    load_chunk_keys(row, s);
-    kept = filter_row(row, p, s);
-    weigh_chunks(row, kept, s);
+                               const TalliedRow* tallied, ChooseScratch* s) {
+  Selection selection;
+  Aim aim{all_chunks(row), uniform_of(p.seed, p.position)};
+  if (tallied != nullptr) {
+    selection = select(row, p, tallied->by_min_p, *tallied->tally, s);
+    if (selection.is_listed) aim = aim_at_piece(row, selection, tallied->above, aim.share, s);
+    weigh_chunks(row, selection.kept, aim.chunks, s);
   } else {
     weigh_all_chunks(row, draw_sum, s);
   }
-  const Place place = find_chunk(chunks_of(row.tokens), uniform_of(p.seed, p.position), s);
-  return find_token(row, kept, place);
+  return find_token(row, selection.kept, find_chunk(aim, s));
 }
 
 }  // namespace encore::gpu

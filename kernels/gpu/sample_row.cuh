@@ -13,6 +13,8 @@ namespace encore::gpu {
 inline constexpr int kChunk = 256;  // tokens
 inline constexpr int kPerLane = kChunk / kWarpSize;
 inline constexpr int32_t kMaxChunks = 2048;
+inline constexpr int32_t kBins = 2048;     // of a row's tally
+inline constexpr int32_t kMaxPieces = 32;  // that a row is tallied in
 inline constexpr float kGreedyTemperature = 1e-4F;
 
 #define ENCORE_GPU_INFINITY __int_as_float(0x7F800000)
@@ -21,10 +23,30 @@ __host__ __device__ inline int32_t chunks_of(int32_t tokens) {
   return (tokens + kChunk - 1) / kChunk;
 }
 
-// Per row: four arrays, one value a chunk; and the row's logits with bias and penalties, if it has
-// any. A chunk that holds a NaN has the maximum +infinity.
+// Number and weight of a row's tokens in bins of logits (sample_tally.cuh).
+struct RowTally {
+  unsigned long long weights[kBins];  // as the device's 64-bit addition has it
+  uint32_t counts[kBins];
+  uint32_t pieces_done;
+};
+
+// Blocks that tally a row: together enough to fill a GPU, each with a chunk a warp or more.
+__host__ __device__ inline int32_t pieces_of(int32_t max_rows, int32_t vocab_size) {
+  constexpr int32_t kBlocks = 256;
+  constexpr int32_t kLeastChunks = 16;
+  const int32_t wanted = kBlocks / max_rows;
+  const int32_t possible = (chunks_of(vocab_size) + kLeastChunks - 1) / kLeastChunks;
+  const int32_t pieces = wanted < possible ? wanted : possible;
+  return pieces < 1 ? 1 : pieces < kMaxPieces ? pieces : kMaxPieces;
+}
+
+// Per row: four arrays, one value a chunk; the row's logits with bias and penalties, if it has any;
+// a tally, of rows that are filtered. A chunk that holds a NaN has the maximum +infinity.
 struct SampleWorkspace {
   int32_t chunks;     // of a row of vocab_size
+  int32_t pieces;     // of a row: pieces_of()
+  RowTally* tallies;  // [rows], cleared by the scan
+  uint64_t* above;    // [rows, pieces, kBins + 1] a piece's weight in the bins before each
   float* raw_max;     // [rows, chunks] highest logit
   float* raw_sum;     // [rows, chunks] sum of exp(logit - raw_max); rows with log-probabilities
   float* edited_max;  // [rows, chunks] after bias and penalties; rows that have any
@@ -40,6 +62,9 @@ __device__ inline uint32_t key_of(float x) {
 __device__ inline float value_of(uint32_t key) {
   return __uint_as_float((key & 0x80000000U) != 0 ? key & 0x7FFFFFFFU : ~key);
 }
+
+// The key of the lowest logit above -infinity.
+inline constexpr uint32_t kLowestKey = 0x00800000U;
 
 inline constexpr float kWeightOne = 17592186044416.0F;  // 2^44
 
@@ -85,6 +110,12 @@ __device__ inline bool row_is_edited(const SampleArgs& args, int32_t row, const 
 }
 __device__ inline bool row_is_greedy(const RowSampling& p) {
   return !(p.temperature > kGreedyTemperature);
+}
+
+// Whether some tokens may not be drawn. The row is then tallied.
+__device__ inline bool row_is_filtered(const RowSampling& p, int32_t tokens) {
+  return !row_is_greedy(p) &&
+         (p.min_p > 0.0F || p.top_p < 1.0F || (p.top_k > 0 && p.top_k < tokens));
 }
 
 // The uniform number in [0, 1) of a stream's position: the first 53 bits of Philox 4x32-10.

@@ -102,6 +102,17 @@ __device__ inline void edit_chunk(const SampleArgs& args, int32_t row, const Row
   for (int i = 0; i < kPerLane; ++i) values[i] = mine[i * kWarpSize];
 }
 
+// By all blocks of the scan that have tokens.
+__device__ inline void clear_row_tally(RowTally* tally, int32_t tokens) {
+  const int32_t blocks = (tokens + kPiece - 1) / kPiece;
+  const auto first = static_cast<int32_t>(blockIdx.x * kScanThreads + threadIdx.x);
+  for (int32_t bin = first; bin < kBins; bin += blocks * kScanThreads) {
+    tally->weights[bin] = 0;
+    tally->counts[bin] = 0;
+  }
+  if (first == 0) tally->pieces_done = 0;
+}
+
 // A warp takes a chunk. Blocks cover (pieces of a row, row).
 __global__ void __launch_bounds__(kScanThreads)
     scan_kernel(SampleArgs args, SampleWorkspace workspace) {
@@ -143,7 +154,9 @@ __global__ void __launch_bounds__(kScanThreads)
       if (token < tokens) copy[token] = values[i];
     }
   }
-  if (!row_is_greedy(p)) {
+  if (row_is_filtered(p, tokens)) {
+    clear_row_tally(workspace.tallies + row, tokens);
+  } else if (!row_is_greedy(p)) {
     const float sum = sum_of_chunk(values, highest, 1.0F / p.temperature);
     if (writes) workspace.draw_sum[at] = sum;
   }

@@ -394,6 +394,43 @@ TEST_F(SampleTest, CompanyAndPaddingDoNotChangeARow) {
   }
 }
 
+// A filtered row is tallied by as many thread blocks as the greatest number of rows allows.
+TEST_F(SampleTest, TheNumberOfBlocksDoesNotChangeARow) {
+  constexpr int32_t kVocab = 70001;
+  constexpr int32_t kKinds = 10;
+  const auto kind = [](int32_t i) {
+    // Deviations of 0.01 fill one bin of the tally with more tokens than the kernel lists.
+    std::vector<float> logits = random_logits(kVocab, i, i % 3 == 2 ? 0.01F : 3.0F);
+    RowSampling p = kPlain;
+    p.temperature = i == 4 ? 8.0F : 0.9F;
+    p.top_p = i % 2 == 0 ? 0.95F : 1.0F;
+    p.top_k = i == 1 ? 20 : i == 6 ? 3000 : 0;
+    p.min_p = i == 3 || i == 9 ? 0.02F : 0.0F;
+    p.presence_penalty = i == 7 ? 0.5F : 0.0F;
+    if (i >= 5 && p.top_k == 0 && p.min_p == 0.0F) p.top_p = 0.7F;
+    p.position = 31 * i;
+    return std::pair{std::move(logits), p};
+  };
+  const std::vector<float> logits_of_no_row(kVocab);
+  SampledRows together(kVocab);
+  for (int32_t i = 0; i < kKinds; ++i) together.add(kind(i).first, kind(i).second);
+  together.run(launch_);  // 18 blocks a row
+  for (int32_t i = 0; i < kKinds; ++i) {
+    SCOPED_TRACE(::testing::Message() << "row " << i);
+    EXPECT_EQ(together.status[i], kOk);
+    expect_plausible(kind(i).first, kind(i).second, together.tokens[i]);
+    for (const int32_t rows : {64, 256}) {  // 4 blocks, 1 block
+      if (kOnCpu && i > 2) continue;
+      SampledRows alone(kVocab);
+      alone.add(kind(i).first, kind(i).second);
+      while (alone.params.size() < static_cast<size_t>(rows)) alone.add(logits_of_no_row, kPlain);
+      alone.live = 1;
+      alone.run(launch_);
+      EXPECT_EQ(alone.tokens[0], together.tokens[i]);
+    }
+  }
+}
+
 TEST_F(SampleTest, SizesOutOfRangeAreRefused) {
   SampleArgs args;
   args.rows.maximum = 1;
