@@ -1,10 +1,10 @@
 // The prefill product beside cuBLASLt with timed algorithms, on the shapes of a Llama-3.1-8B layer.
 //
 // Captured in graphs as steps replay them, taking turns among several weights. A row is a shape and
-// a number of rows m: cuBLASLt (with the SiLU-mul kernel that must follow gate_up), then every
-// variant: TFLOP/s, and GB/s of weights where those dominate. `apart` is how far the first
-// variant's results are from cuBLASLt's, relative, as vectors; bf16 gives about 2e-3. At the end,
-// all 32 layers' products.
+// a number of rows m: cuBLASLt (with the SiLU-mul kernel that must follow gate_up), then
+// tunings, the first of which are the variants: TFLOP/s, and GB/s of weights where those dominate.
+// `apart` is how far the first variant's results are from cuBLASLt's, relative, as vectors; bf16
+// gives about 2e-3. At the end, all 32 layers' products.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -17,6 +17,7 @@
 #include "cublas_lt.h"
 #include "kernels/gpu/prefill_linear.h"
 #include "kernels/gpu/rows.h"
+#include "sm90/prefill_linear_tuning.h"
 #include "vendor.h"
 
 namespace encore::cuda {
@@ -28,12 +29,14 @@ using gpu::Launch;
 using gpu::PrefillEpilogue;
 using gpu::PrefillLinearPlan;
 using gpu::PrefillLinearProblem;
+using gpu::PrefillTuning;
 using gpu::ProductShape;
 
 constexpr int kRows[] = {128, 256, 512, 1024, 2048, 4096, 8192};
 constexpr int kMaxRows = 8192;
 constexpr int kLayers = 32;
 constexpr int kCopies = 4;         // of each weight
+constexpr int kTunings = 12;       // tried; variants are the first of them
 constexpr int kWeightBound = 256;  // up to here reading weights takes longer than multiplying
 
 struct Linear {
@@ -103,7 +106,7 @@ double graph_us(cudaStream_t stream, const std::function<void()>& enqueue) {
   check(cudaEventCreate(&begin), "event");
   check(cudaEventCreate(&end), "event");
   std::vector<float> times;
-  for (int round = 0; round < 9; ++round) {
+  for (int round = 0; round < 7; ++round) {
     check(cudaEventRecord(begin, stream), "event");
     check(cudaGraphLaunch(executable, stream), "launch");
     check(cudaEventRecord(end, stream), "event");
@@ -194,10 +197,10 @@ class Bench {
            kCopies;
   }
 
-  double variant_us(size_t i, int m, int variant) {
+  double tuning_us(size_t i, int m, const PrefillTuning& tuning) {
     std::vector<PrefillLinearPlan> plans(kCopies);
     for (int copy = 0; copy < kCopies; ++copy) {
-      check(gpu::prefill_linear_plan(problem(i, m, copy), variant, &plans[copy]), "plan");
+      check(gpu::prefill_linear_plan_tuned(problem(i, m, copy), tuning, &plans[copy]), "plan");
     }
     return graph_us(stream_,
                     [&] {
@@ -237,13 +240,15 @@ class Bench {
     std::printf("  apart %.1e\n", apart(i, m));
     double best = 1e30;
     double first = 0.0;
-    for (int v = 0; v < gpu::prefill_linear_num_variants(problem(i, m, 0)); ++v) {
-      const double us = variant_us(i, m, v);
-      std::printf("%14s %-20s", "", gpu::prefill_linear_variant_name(problem(i, m, 0), v).c_str());
+    const std::vector<PrefillTuning> tunings =
+        gpu::prefill_tunings(problem(i, m, 0), gpu::prefill_num_sms(), kTunings);
+    for (size_t t = 0; t < tunings.size(); ++t) {
+      const double us = tuning_us(i, m, tunings[t]);
+      std::printf("%14s %-20s", "", gpu::prefill_tuning_name(tunings[t]).c_str());
       print_rate(i, m, us);
       std::printf(" %5.2fx\n", blas / us);
-      if (v == 0) first = us;
-      best = std::min(best, us);
+      if (t == 0) first = us;
+      if (t < gpu::kPrefillMostVariants) best = std::min(best, us);
     }
     total->blas_us += blas, total->first_us += first, total->best_us += best;
   }
@@ -252,7 +257,9 @@ class Bench {
   void print_live() {
     for (const int live : {4096, 2500, 2049}) {
       check(cudaMemcpy(live_, &live, sizeof(live), cudaMemcpyHostToDevice), "live");
-      std::printf("gate_up, bucket of 4096, %d live: %.1f us\n", live, variant_us(2, 4096, 0));
+      const PrefillTuning tuning =
+          gpu::prefill_tunings(problem(2, 4096, 0), gpu::prefill_num_sms()).front();
+      std::printf("gate_up, bucket of 4096, %d live: %.1f us\n", live, tuning_us(2, 4096, tuning));
     }
   }
 

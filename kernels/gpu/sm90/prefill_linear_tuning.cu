@@ -6,19 +6,7 @@
 namespace encore::gpu {
 namespace {
 
-constexpr size_t kMostVariants = 6;
-
 int divide_up(int a, int b) { return (a + b - 1) / b; }
-
-int num_sms_here() {
-  int device = 0;
-  int num_sms = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  if (cudaDeviceGetAttribute(&num_sms, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) {
-    return 0;
-  }
-  return num_sms;
-}
 
 // Cycles that a product might take, to order tunings by. The rates are of an H200 at work: bytes a
 // cycle of the device's memory, bytes a cycle and multiprocessor of its L2 cache.
@@ -32,7 +20,10 @@ double estimate(const PrefillLinearProblem& q, const PrefillTuning& t, int num_s
   const int super = prefill_super_rows(q, t) * prefill_super_columns(q, t);
   const int clusters = std::max(1, num_sms / t.cluster()) * t.blocks_per_sm;
   const int waves = divide_up(super, clusters);
-  const double products = static_cast<double>(waves) * t.blocks_per_sm * steps * 4 * t.tile_n;
+  // Narrow tiles read more shared memory for a product; blocks of a cluster wait for each other.
+  const double slowdown = 1.0 + 16.0 / t.tile_n + 0.01 * (t.cluster() - 1);
+  const double products =
+      slowdown * static_cast<double>(waves) * t.blocks_per_sm * steps * 4 * t.tile_n;
   const double weights = 2.0 * q.n * q.k;
   const double rows = 2.0 * q.rows.maximum * (q.k + prefill_out_n(q));
   const double step_bytes = static_cast<double>(kPrefillXBytes) / t.column_blocks +
@@ -47,6 +38,16 @@ double estimate(const PrefillLinearProblem& q, const PrefillTuning& t, int num_s
 }
 
 }  // namespace
+
+int prefill_num_sms() {
+  int device = 0;
+  int num_sms = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  if (cudaDeviceGetAttribute(&num_sms, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) {
+    return 0;
+  }
+  return num_sms;
+}
 
 PrefillForm find_prefill_form(PrefillEpilogue epilogue, const PrefillTuning& tuning) {
   switch (epilogue) {
@@ -95,7 +96,8 @@ std::vector<PrefillTuning> all_prefill_tunings(const PrefillLinearProblem& probl
 }
 
 // A cluster is no larger than the problem.
-std::vector<PrefillTuning> prefill_tunings(const PrefillLinearProblem& problem, int num_sms) {
+std::vector<PrefillTuning> prefill_tunings(const PrefillLinearProblem& problem, int num_sms,
+                                           int most) {
   if (num_sms <= 0 || !prefill_linear_serves(problem)) return {};
   std::vector<PrefillTuning> found = all_prefill_tunings(problem);
   std::erase_if(found, [&](const PrefillTuning& t) {
@@ -106,18 +108,21 @@ std::vector<PrefillTuning> prefill_tunings(const PrefillLinearProblem& problem, 
   std::stable_sort(found.begin(), found.end(), [&](const PrefillTuning& a, const PrefillTuning& b) {
     return estimate(problem, a, num_sms) < estimate(problem, b, num_sms);
   });
-  if (found.size() > kMostVariants) found.resize(kMostVariants);
+  if (found.size() > static_cast<size_t>(most)) found.resize(static_cast<size_t>(most));
   return found;
 }
 
 int32_t prefill_linear_num_variants(const PrefillLinearProblem& problem) {
-  return static_cast<int32_t>(prefill_tunings(problem, num_sms_here()).size());
+  return static_cast<int32_t>(prefill_tunings(problem, prefill_num_sms()).size());
 }
 
 std::string prefill_linear_variant_name(const PrefillLinearProblem& problem, int32_t variant) {
-  const std::vector<PrefillTuning> tunings = prefill_tunings(problem, num_sms_here());
+  const std::vector<PrefillTuning> tunings = prefill_tunings(problem, prefill_num_sms());
   if (variant < 0 || variant >= static_cast<int32_t>(tunings.size())) return {};
-  const PrefillTuning& t = tunings[static_cast<size_t>(variant)];
+  return prefill_tuning_name(tunings[static_cast<size_t>(variant)]);
+}
+
+std::string prefill_tuning_name(const PrefillTuning& t) {
   char text[64];
   std::snprintf(text, sizeof(text), "128x%d %dx%d k/%d%s", t.tile_n, t.row_blocks, t.column_blocks,
                 t.split, t.blocks_per_sm == 2 ? " 2/SM" : "");
@@ -126,7 +131,7 @@ std::string prefill_linear_variant_name(const PrefillLinearProblem& problem, int
 
 LaunchError prefill_linear_plan(const PrefillLinearProblem& problem, int32_t variant,
                                 PrefillLinearPlan* plan) {
-  const std::vector<PrefillTuning> tunings = prefill_tunings(problem, num_sms_here());
+  const std::vector<PrefillTuning> tunings = prefill_tunings(problem, prefill_num_sms());
   if (variant < 0 || variant >= static_cast<int32_t>(tunings.size())) return cudaErrorInvalidValue;
   return prefill_linear_plan_tuned(problem, tunings[static_cast<size_t>(variant)], plan);
 }

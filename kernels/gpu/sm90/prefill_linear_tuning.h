@@ -1,6 +1,7 @@
 // Tunings of the prefill product, and the kernels that there are.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "kernels/gpu/prefill_linear.h"
@@ -8,6 +9,8 @@
 #include "sm90/tma.cuh"
 
 namespace encore::gpu {
+
+inline constexpr int kPrefillMostVariants = 6;
 
 using PrefillKernel = void (*)(CUtensorMap, CUtensorMap, PrefillParams);
 
@@ -45,7 +48,14 @@ bool prefill_tuning_valid(const PrefillLinearProblem& problem, const PrefillTuni
 
 // Every tuning that there is; and those worth trying, the likely best first.
 std::vector<PrefillTuning> all_prefill_tunings(const PrefillLinearProblem& problem);
-std::vector<PrefillTuning> prefill_tunings(const PrefillLinearProblem& problem, int num_sms);
+std::vector<PrefillTuning> prefill_tunings(const PrefillLinearProblem& problem, int num_sms,
+                                           int most = kPrefillMostVariants);
+
+// As prefill_linear_variant_name().
+std::string prefill_tuning_name(const PrefillTuning& tuning);
+
+// Multiprocessors of the current device; 0 if there is none.
+int prefill_num_sms();
 
 // As prefill_linear_plan(), with a tuning of one's own.
 LaunchError prefill_linear_plan_tuned(const PrefillLinearProblem& problem,
