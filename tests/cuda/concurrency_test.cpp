@@ -20,28 +20,15 @@ constexpr double kLogitError = 0.03;
 using Logits = std::vector<std::vector<float>>;
 
 // A request with fixed tokens, so that each step's input is known whatever was sampled.
-Logits run_request(StepDriver& driver, const ModelSpec& spec, Runner& prefill, Runner& decode,
-                   uint64_t seed) {
-  Sequence sequence = driver.start(
-      encore::testing::random_tokens(seed, kPromptTokens + kDecodeSteps, spec.vocab_size));
-  Logits logits = driver.run(prefill, {{&sequence, kPromptTokens}}).logits;
-  for (int32_t step = 0; step < kDecodeSteps; ++step) {
-    logits.push_back(driver.run(decode, {{&sequence, 1}}).logits.at(0));
-  }
-  driver.finish(sequence);
-  return logits;
-}
-
 Logits run_by_graphs(const TestModel& model, const Runners& runners, uint64_t seed) {
   StepDriver driver(model.spec(), *runners.kv);
-  return run_request(driver, model.spec(), *runners.graphs.prefill.runner,
-                     *runners.graphs.decode.runner, seed);
-}
-
-Logits run_eagerly(const TestModel& model, const Runners& runners, uint64_t seed) {
-  StepDriver driver(model.spec(), *runners.kv);
-  Runner& eager = *runners.graphs.eager.runner;
-  return run_request(driver, model.spec(), eager, eager, seed);
+  Sequence sequence = driver.start(
+      encore::testing::random_tokens(seed, kPromptTokens + kDecodeSteps, model.spec().vocab_size));
+  Logits logits = driver.run(*runners.graphs.prefill.runner, {{&sequence, kPromptTokens}}).logits;
+  for (int32_t step = 0; step < kDecodeSteps; ++step) {
+    logits.push_back(driver.run(*runners.graphs.decode.runner, {{&sequence, 1}}).logits.at(0));
+  }
+  return logits;
 }
 
 void expect_close(const Logits& found, const Logits& expected) {
@@ -112,34 +99,6 @@ TEST_F(ConcurrencyTest, TwoModelsAreCapturedAndServedAtTheSameTime) {
       run_by_graphs(qwen, encore::testing::make_runners(qwen, small_runners()), 32);
   const std::jthread first([&] { serve(llama, llama_alone, 31); });
   const std::jthread second([&] { serve(qwen, qwen_alone, 32); });
-}
-
-// Runners of different KV caches may run on different threads. They share the model's queue and
-// workspace, so a step of one must not come between the ops of another's, nor into a capture.
-TEST_F(ConcurrencyTest, RunnersOfDifferentCachesShareAModel) {
-  constexpr int32_t kRequests = 100;
-  const auto backend = make_backend();
-  TestModel model = load(*backend, "tiny_llama");
-  const Runners eager = encore::testing::make_runners(model, small_runners());
-  const Runners graphs = encore::testing::make_runners(model, small_runners());
-  const Logits eager_alone = run_eagerly(model, eager, 41);
-  const Logits graphs_alone = run_by_graphs(model, graphs, 42);
-  std::atomic<int> serving = 2;
-  const std::jthread first([&] {
-    for (int32_t i = 0; i < kRequests; ++i) EXPECT_EQ(run_eagerly(model, eager, 41), eager_alone);
-    --serving;
-  });
-  const std::jthread second([&] {
-    for (int32_t i = 0; i < kRequests; ++i) {
-      EXPECT_EQ(run_by_graphs(model, graphs, 42), graphs_alone);
-    }
-    --serving;
-  });
-  // A third cache comes and goes meanwhile.
-  do {
-    const Runners third = encore::testing::make_runners(model, small_runners());
-    EXPECT_EQ(run_by_graphs(model, third, 42), graphs_alone);
-  } while (serving > 0);
 }
 
 }  // namespace
