@@ -175,7 +175,6 @@ small_filter() {
         '*PromptsChunks*/26:*PromptsChunks*/29:*PromptsChunks*/32:*NothingLive/32:*FewerLive*/32' |
         tr ' ' ':' ;;
     memcheck:*_decode_linear_test) echo '*SmallestShape:*AddsInEveryForm' ;;
-    memcheck:*_prefill_linear_test) echo '*SmallestShape:*OneRowOfTiles' ;;
     *_linear_test) echo '*SmallestShape' ;;
     racecheck:*_sample_test) echo '*:-*DrawsFollow*:*LargeVocabularies*' ;;
     # Ranks wait for each other's kernels, which the tools run one by one.

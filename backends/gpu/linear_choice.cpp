@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
+#include "encore/sdk/host.h"
 #include "gpu_status.h"
 #include "kernels/gpu/decode_linear.h"
 
@@ -60,7 +62,13 @@ Status LinearChoice::tune_layers(LinearTiming& timing, std::span<const LinearGro
   if (!can_stream_ || entry.rows > kDecodeLinearMaxRows) return {};
   for (const LinearGroup& group : layer) {
     ENCORE_ASSIGN_OR_RETURN(auto found, candidates(timing, group, entry.rows));
-    if (found.empty()) return {};
+    if (found.empty()) {
+      sdk::log(sdk::LogLevel::kDebug, "products of a layer with " + std::to_string(entry.rows) +
+                                          " rows: all by the BLAS, " +
+                                          std::to_string(group.shape.n) + " x " +
+                                          std::to_string(group.shape.k) + " cannot be streamed");
+      return {};
+    }
     best.push_back(found.front().variant);
     rivals.push_back(std::move(found));
   }
@@ -76,6 +84,11 @@ Status LinearChoice::tune_layers(LinearTiming& timing, std::span<const LinearGro
       best = std::move(tried);
     }
   }
+  std::string line = "products of a layer with " + std::to_string(entry.rows) +
+                     " rows: " + std::to_string(blas_us) + " us by the BLAS, " +
+                     std::to_string(best_us) + " us streaming, variants";
+  for (const int32_t variant : best) line += " " + std::to_string(variant);
+  sdk::log(sdk::LogLevel::kDebug, line);
   if (best_us >= blas_us) return {};
   for (size_t i = 0; i < layer_groups.size(); ++i) entry.variants[layer_groups[i]] = best[i];
   return {};

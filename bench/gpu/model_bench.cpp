@@ -1,7 +1,7 @@
 // Speed of a whole model of real widths with random weights, through a plugin, in every mode.
 //
 //   model_bench --plugin=PATH [--shape=llama-3.1-8b] [--layers=N] [--tensor=N]
-//   [--option=key=value]...
+//              [--quick] [--verbose] [--option=key=value]...
 //
 // Prints what capture cost, then decode steps (submitted one ahead, as the engine does) and prefill
 // steps, medians after warm-up, beside the limits that the backend measures in the same run.
@@ -194,6 +194,7 @@ struct Arguments {
   int64_t layers = 0;
   int32_t tensor = 1;
   bool quick = false;
+  bool verbose = false;  // the plugin's log
   std::vector<std::pair<std::string, std::string>> options;
 };
 
@@ -216,6 +217,8 @@ Arguments parse(int argc, char** argv) {
       const char* equals = std::strchr(option, '=');
       if (equals == nullptr) give_up("--option wants key=value");
       arguments.options.emplace_back(std::string(option, equals), equals + 1);
+    } else if (argument == "--verbose") {
+      arguments.verbose = true;
     } else if (argument == "--quick") {
       arguments.quick = true;
     } else {
@@ -248,7 +251,10 @@ void print_capture(const char* name, const CaptureReport& report) {
 int run(const Arguments& arguments) {
   const auto spec = model_spec(arguments.shape, arguments.layers);
   if (!spec) give_up("unknown shape " + arguments.shape);
-  auto plugin = take(load_plugin(arguments.plugin, {"model_bench", {}}), "loading the plugin");
+  const auto log = [&](sdk::LogLevel, std::string_view line) {
+    if (arguments.verbose) std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
+  };
+  auto plugin = take(load_plugin(arguments.plugin, {"model_bench", log}), "loading the plugin");
   Backend& backend = *plugin.backend;
   const auto options = take(check_options(backend.option_schema(), arguments.options), "options");
   check(backend.init(options), "init");
