@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <utility>
 
 #include "bucket_capture.h"
 #include "encore/lowering/runners.h"
+#include "named_range.h"
 
 namespace encore::lowering {
 
@@ -136,8 +138,13 @@ Result<CaptureReport> PrefillGraphRunner::capture_bucket(int32_t size) {
       });
 }
 
+int32_t PrefillGraphRunner::requests_of(int32_t bucket) const {
+  return std::min(bucket, max_requests_);
+}
+
 Status PrefillGraphRunner::record_bucket(int32_t size, Bucket& bucket, BucketReport& report) {
-  bucket.step = context().step_of(size, max_requests_, false, &report.arena_bytes);
+  const NamedRange range(context().device(), "capture prefill", size);
+  bucket.step = context().step_of(size, requests_of(size), false, &report.arena_bytes);
   Status status = mode_ == PrefillMode::kFull ? capture_full(bucket) : capture_breakable(bucket);
   if (!status.ok()) {
     bucket.segments.clear();
@@ -210,13 +217,14 @@ RunnerCheck PrefillGraphRunner::check_bucket(const ForwardBatch& batch) const {
         batch.num_tokens() > buckets_.maximum() ? Reason::kTooManyTokens : Reason::kNoExactBucket,
         0};
   }
+  const int32_t bucket = buckets_.sizes()[static_cast<size_t>(index)];
+  if (batch.num_requests() > requests_of(bucket)) return {Reason::kTooManyRequests, 0};
   const bool captured = !captured_[static_cast<size_t>(index)].segments.empty();
-  return {captured ? Reason::kNone : Reason::kNotCaptured,
-          buckets_.sizes()[static_cast<size_t>(index)]};
+  return {captured ? Reason::kNone : Reason::kNotCaptured, bucket};
 }
 
 StepRunner::PaddedSize PrefillGraphRunner::padded_size(const ForwardBatch&, int32_t bucket) const {
-  return {bucket, max_requests_};
+  return {bucket, requests_of(bucket)};
 }
 
 Result<Matrix> PrefillGraphRunner::execute(const ForwardBatch& batch, int32_t bucket) {

@@ -93,6 +93,8 @@ class PrefillGraphRunner final : public StepRunner {
 
   PrefillGraphRunner(std::shared_ptr<StepContext> context, const LayerStack& stack, Buckets buckets,
                      const CaptureOptions& options, std::shared_ptr<const LayerObserver> observer);
+  // Requests that a bucket has room for: each brings a token, or it would not be in the step.
+  int32_t requests_of(int32_t bucket) const;
   Status record_bucket(int32_t size, Bucket& bucket, BucketReport& report);
   Status capture_full(Bucket& bucket);
   Status capture_breakable(Bucket& bucket);

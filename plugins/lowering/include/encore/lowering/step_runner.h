@@ -22,8 +22,7 @@ class StepRunner : public Runner {
   Status wait(Ticket ticket, int64_t timeout_us) final {
     return context_->wait(ticket, timeout_us);
   }
-  Result<std::vector<TraceEvent>> trace(const ForwardBatch& batch,
-                                        const StepOutput& output) final;
+  Result<std::vector<TraceEvent>> trace(const ForwardBatch& batch, const StepOutput& output) final;
   // Gives a captured bucket up: check() no longer offers it. For ranks that another could not
   // follow; a runner without buckets has nothing to do.
   virtual void drop_bucket(int32_t size) { static_cast<void>(size); }
