@@ -36,6 +36,10 @@ Result<std::vector<Candidate>> candidates(LinearTiming& timing, const LinearGrou
   return found;
 }
 
+void say(int32_t rows, const std::string& what) {
+  sdk::log(sdk::LogLevel::kDebug, "products for " + std::to_string(rows) + " rows: " + what);
+}
+
 }  // namespace
 
 Status LinearChoice::tune_logits(LinearTiming& timing, const LinearGroup& group, int32_t rows,
@@ -63,10 +67,8 @@ Status LinearChoice::tune_layers(LinearTiming& timing, std::span<const LinearGro
   for (const LinearGroup& group : layer) {
     ENCORE_ASSIGN_OR_RETURN(auto found, candidates(timing, group, entry.rows));
     if (found.empty()) {
-      sdk::log(sdk::LogLevel::kDebug, "products of a layer with " + std::to_string(entry.rows) +
-                                          " rows: all by the BLAS, " +
-                                          std::to_string(group.shape.n) + " x " +
-                                          std::to_string(group.shape.k) + " cannot be streamed");
+      say(entry.rows, "by the BLAS, since a matrix of " + std::to_string(group.shape.n) + " x " +
+                          std::to_string(group.shape.k) + " cannot be streamed");
       return {};
     }
     best.push_back(found.front().variant);
@@ -84,11 +86,8 @@ Status LinearChoice::tune_layers(LinearTiming& timing, std::span<const LinearGro
       best = std::move(tried);
     }
   }
-  std::string line = "products of a layer with " + std::to_string(entry.rows) +
-                     " rows: " + std::to_string(blas_us) + " us by the BLAS, " +
-                     std::to_string(best_us) + " us streaming, variants";
-  for (const int32_t variant : best) line += " " + std::to_string(variant);
-  sdk::log(sdk::LogLevel::kDebug, line);
+  say(entry.rows, std::to_string(blas_us) + " us a layer by the BLAS, " + std::to_string(best_us) +
+                      " us streamed");
   if (best_us >= blas_us) return {};
   for (size_t i = 0; i < layer_groups.size(); ++i) entry.variants[layer_groups[i]] = best[i];
   return {};
