@@ -61,7 +61,8 @@ struct Block {
   int votes = 0;    // of block_or, so far
   int outcome = 0;  // of the last block_or
   size_t current = 0;
-  bool backwards = false;     // the order in which fibers run
+  bool backwards = false;     // the direction in which fibers run, this time round
+  uint32_t random = 0;        // of the block: says where each round begins and which way it goes
   void* scheduler = nullptr;  // its stack pointer
   const std::function<void()>* body = nullptr;
   std::unique_ptr<std::byte[]> shared_storage;
@@ -114,6 +115,13 @@ void prepare(Fiber* fiber) {
   fiber->state = State::kReady;
 }
 
+// Chooses the next round's direction; returns where it begins: with a whole warp.
+size_t draw_round() {
+  block.random = block.random * 1664525U + 1013904223U;  // Numerical Recipes' generator
+  block.backwards = (block.random >> 31) != 0;
+  return (block.random >> 8) % ((block.num_threads + kLanes - 1) / kLanes) * kLanes;
+}
+
 void run_block(dim3 size) {
   block.num_ended = 0;
   block.num_at_barrier = 0;
@@ -122,11 +130,13 @@ void run_block(dim3 size) {
     block.fibers[i].thread = {index % size.x, index / size.x % size.y, index / (size.x * size.y)};
     prepare(&block.fibers[i]);
   }
-  block.backwards = (blockIdx.x + blockIdx.y + blockIdx.z) % 2 == 1;
+  block.random = blockIdx.x + 7919 * blockIdx.y + 104729 * blockIdx.z;
   while (block.num_ended < block.num_threads) {
     bool progress = false;
+    const size_t begin = draw_round();
     for (size_t i = 0; i < block.num_threads; ++i) {
-      block.current = block.backwards ? block.num_threads - 1 - i : i;
+      const size_t at = (begin + i) % block.num_threads;
+      block.current = block.backwards ? block.num_threads - 1 - at : at;
       Fiber& fiber = block.fibers[block.current];
       if (fiber.state != State::kReady) continue;
       progress = true;

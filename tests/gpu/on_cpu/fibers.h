@@ -2,8 +2,10 @@
 //
 // A fiber runs until it waits for others; then the next one runs. What would hang or be undefined
 // on a GPU ends the process with a message: a barrier that some threads never reach, or a warp
-// operation of a lane that has left. Odd blocks run their fibers backwards, so that a forgotten
-// barrier shows in one of the two orders.
+// operation of a lane that has left. Each round over the fibers begins at another warp and goes
+// forwards or backwards, as a block's own random numbers say, the same in every run: of two threads
+// without a barrier between them now one is ahead, now the other, so that a forgotten barrier shows
+// in some round, in a value that comes too early or too late.
 #pragma once
 
 #include <cstddef>

@@ -80,6 +80,25 @@ TEST(FibersTest, BarriersHoldForThreadsThatStay) {
   for (uint32_t i = 0; i < 200; ++i) EXPECT_EQ(out.host()[i], (i % 100 + 7) % 100);
 }
 
+// Each thread but the last reads its neighbour's number of the round; the barrier that keeps the
+// neighbour from going on to the next round is missing. Fails only if the neighbour is ahead.
+__global__ void forgetful_kernel(int rounds, int* wrong) {
+  __shared__ int numbers[64];
+  int mine = 0;
+  for (int i = 0; i < rounds; ++i) {
+    numbers[threadIdx.x] = i;
+    __syncthreads();
+    if (threadIdx.x < 63 && numbers[threadIdx.x + 1] != i) ++mine;
+  }
+  wrong[threadIdx.x] = mine;
+}
+
+TEST(FibersTest, AForgottenBarrierShows) {
+  DeviceBuffer<int> wrong(64);
+  ENCORE_GPU_OK(launch_kernel(forgetful_kernel, 1, 64, 0, {}, 30, wrong.get()));
+  for (int thread = 0; thread < 63; ++thread) EXPECT_GT(wrong.host()[thread], 0);
+}
+
 __global__ void vote_kernel(int* out) {
   const int first = __syncthreads_or(threadIdx.x == 40);
   const int second = __syncthreads_or(threadIdx.x == 4000);
