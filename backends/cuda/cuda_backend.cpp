@@ -197,7 +197,8 @@ Result<DeviceInfo> CudaBackend::device_info(int32_t device) const {
                     architecture_name(found.compute_capability),
                     checked.ok()
                         ? kCapabilityEager | kCapabilityPrefillFull | kCapabilityPrefillBreakable |
-                              kCapabilityDecodeGraph | kCapabilityCollectives
+                              kCapabilityDecodeGraph | kCapabilityCollectives | kCapabilityAsync |
+                              kCapabilityDeviceMemory
                         : 0};
 }
 
@@ -254,6 +255,8 @@ Result<std::unique_ptr<Model>> CudaBackend::load_model(int32_t device, const Mod
 
 Result<std::unique_ptr<gpu::GpuDevice>> CudaBackend::make_device(int32_t device) {
   const Found& found = devices_[static_cast<size_t>(device)];
+  // The BLAS belongs to the device that is current when it is made.
+  ENCORE_RETURN_IF_ERROR(gpu::gpu_status(cudaSetDevice(device), "selecting the device"));
   ENCORE_ASSIGN_OR_RETURN(auto blas, CublasLt::create(tuning_folder_));
   return gpu::GpuDevice::create({device, found.compute_capability, found.num_processors, overlap_,
                                  load_threads_, &kernel_trace()},
