@@ -151,8 +151,8 @@ __device__ inline Prefix block_prefix(const Totals& mine, ChooseScratch* s) {
 }
 
 // Keys of the chunks' maxima to shared memory, for for_each_chunk.
+// REQUIRES: a barrier since those of another view of the row were read.
 __device__ inline void load_chunk_keys(const RowView& row, ChooseScratch* s) {
-  __syncthreads();  // those of another view of the row have been read
   for (int32_t c = static_cast<int32_t>(threadIdx.x); c < chunks_of(row.tokens);
        c += kChooseThreads) {
     s->chunk_keys[c] = key_of(row.chunk_max[c]);

@@ -78,7 +78,7 @@ __device__ inline void report_top(const SampleArgs& args, int32_t row, const Row
   if (args.top_tokens == nullptr) return;
   int32_t found = 0;
   if (wanted > 0) {
-    load_chunk_keys(raw, s);
+    load_chunk_keys(raw, s);  // those of the drawn row were read before log_sum
     const Filter top = highest_tokens(raw, wanted, s);
     list_tokens(
         raw, top.low, [&](float value, int32_t token) { return top.keeps(key_of(value), token); },
