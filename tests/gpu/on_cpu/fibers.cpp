@@ -1,5 +1,6 @@
 #include "fibers.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -62,7 +63,7 @@ struct Block {
   int outcome = 0;  // of the last block_or
   size_t current = 0;
   bool backwards = false;     // the direction in which fibers run, this time round
-  uint32_t random = 0;        // of the block: says where each round begins and which way it goes
+  uint32_t random = 0;        // of the block: where each round begins, and its direction
   void* scheduler = nullptr;  // its stack pointer
   const std::function<void()>* body = nullptr;
   std::unique_ptr<std::byte[]> shared_storage;
@@ -115,11 +116,33 @@ void prepare(Fiber* fiber) {
   fiber->state = State::kReady;
 }
 
-// Chooses the next round's direction; returns where it begins: with a whole warp.
-size_t draw_round() {
+// Runs the warp's fibers that are ready, once each. Whether there were any.
+bool run_warp(size_t first) {
+  const size_t lanes = std::min<size_t>(kLanes, block.num_threads - first);
+  bool progress = false;
+  for (size_t i = 0; i < lanes; ++i) {
+    block.current = first + (block.backwards ? lanes - 1 - i : i);
+    Fiber& fiber = block.fibers[block.current];
+    if (fiber.state != State::kReady) continue;
+    progress = true;
+    threadIdx = fiber.thread;
+    encore_switch_stack(&block.scheduler, fiber.stack_pointer);
+  }
+  return progress;
+}
+
+// Runs each warp in turn until it can only wait for others. Whether any did something.
+bool run_round() {
   block.random = block.random * 1664525U + 1013904223U;  // Numerical Recipes' generator
   block.backwards = (block.random >> 31) != 0;
-  return (block.random >> 8) % ((block.num_threads + kLanes - 1) / kLanes) * kLanes;
+  const size_t warps = (block.num_threads + kLanes - 1) / kLanes;
+  const size_t begin = (block.random >> 8) % warps;
+  bool progress = false;
+  for (size_t i = 0; i < warps; ++i) {
+    const size_t warp = (begin + (block.backwards ? warps - i : i)) % warps;
+    while (run_warp(warp * kLanes)) progress = true;
+  }
+  return progress;
 }
 
 void run_block(dim3 size) {
@@ -132,18 +155,7 @@ void run_block(dim3 size) {
   }
   block.random = blockIdx.x + 7919 * blockIdx.y + 104729 * blockIdx.z;
   while (block.num_ended < block.num_threads) {
-    bool progress = false;
-    const size_t begin = draw_round();
-    for (size_t i = 0; i < block.num_threads; ++i) {
-      const size_t at = (begin + i) % block.num_threads;
-      block.current = block.backwards ? block.num_threads - 1 - at : at;
-      Fiber& fiber = block.fibers[block.current];
-      if (fiber.state != State::kReady) continue;
-      progress = true;
-      threadIdx = fiber.thread;
-      encore_switch_stack(&block.scheduler, fiber.stack_pointer);
-    }
-    if (!progress) fail("some threads wait for others that never come");
+    if (!run_round()) fail("some threads wait for others that never come");
   }
 }
 

@@ -1,11 +1,11 @@
 // Threads of a GPU's thread block as fibers on one thread of the host.
 //
-// A fiber runs until it waits for others; then the next one runs. What would hang or be undefined
-// on a GPU ends the process with a message: a barrier that some threads never reach, or a warp
-// operation of a lane that has left. Each round over the fibers begins at another warp and goes
-// forwards or backwards, as a block's own random numbers say, the same in every run: of two threads
-// without a barrier between them now one is ahead, now the other, so that a forgotten barrier shows
-// in some round, in a value that comes too early or too late.
+// A warp runs until it waits for other warps; then the next one runs. What would hang or be
+// undefined on a GPU ends the process with a message: a barrier that some threads never reach, or a
+// warp operation of a lane that has left. Each round over the warps begins at another one and goes
+// forwards or backwards, as a block's own random numbers say, the same in every run: of two warps
+// without a barrier between them now one is far ahead, now the other, so that a forgotten barrier
+// shows in some round, in a value that comes too early or too late.
 #pragma once
 
 #include <cstddef>
