@@ -8,6 +8,9 @@ namespace encore::gpu {
 namespace {
 
 constexpr int kThreads = 128;
+// Up to these many tokens a device is not full, and rope_kv_write gives a thread one head.
+constexpr int32_t kFewTokens = 512;
+constexpr int kHeadsOfMany = 3;
 
 __device__ int32_t slot_of(const StepTablesArgs& args, int32_t token) {
   const int32_t request = args.token_request[token];
@@ -74,11 +77,18 @@ __device__ UnitPlace place_of(const RopeKvArgs& args, const HeadSplit& split, in
                 : UnitPlace{2 * unit * W, 2 * unit * W + W};
 }
 
+// The two packs of a unit.
 template <int W>
-__device__ void load_unit(const bf16* head, const UnitPlace& place, int32_t head_dim, float (&a)[W],
-                          float (&b)[W]) {
-  unpack(load_pack<W>(head + place.first), a);
-  if (place.second < head_dim) unpack(load_pack<W>(head + place.second), b);
+struct Unit {
+  Pack<W> first;
+  Pack<W> second;
+};
+template <int W>
+__device__ Unit<W> load_unit(const bf16* head, const UnitPlace& place, int32_t head_dim) {
+  Unit<W> unit{};
+  unit.first = load_pack<W>(head + place.first);
+  if (place.second < head_dim) unit.second = load_pack<W>(head + place.second);
+  return unit;
 }
 
 // REQUIRES: `from` aligned to 16 bytes if W is a multiple of 4.
@@ -104,14 +114,15 @@ __device__ float squares(const float (&a)[W]) {
   return sum;
 }
 
+// The fused products are written out, so that the bits are those of every kernel made of this.
 template <int W>
 __device__ void rotate_halves(const float* cosines, const float* sines, float (&a)[W],
                               float (&b)[W]) {
 #pragma unroll
   for (int i = 0; i < W; ++i) {
     const float first = a[i];
-    a[i] = first * cosines[i] - b[i] * sines[i];
-    b[i] = b[i] * cosines[i] + first * sines[i];
+    a[i] = fmaf(first, cosines[i], -(b[i] * sines[i]));
+    b[i] = fmaf(b[i], cosines[i], first * sines[i]);
   }
 }
 
@@ -125,8 +136,8 @@ __device__ void rotate_adjacent(const float* cosines, const float* sines, float 
     float& odd =
         2 * j + 1 < W ? a[2 * j + 1 < W ? 2 * j + 1 : 0] : b[2 * j + 1 < W ? 0 : 2 * j + 1 - W];
     const float first = even;
-    even = first * cosines[j] - odd * sines[j];
-    odd = odd * cosines[j] + first * sines[j];
+    even = fmaf(first, cosines[j], -(odd * sines[j]));
+    odd = fmaf(odd, cosines[j], first * sines[j]);
   }
 }
 
@@ -152,76 +163,168 @@ __device__ void store_values(Element element, std::byte* page, int64_t at,
   }
 }
 
-// Blocks cover (token, piece of its heads); see HeadSplit for the lanes of a head.
+// A head of q, k or v: `index` counts them in this order.
+struct Head {
+  int32_t index;
+  bool is_q;
+  bool is_k;
+  bool has_work;  // it is there, and so is this lane's unit
+
+  __device__ Head(const RopeKvArgs& args, int32_t i, bool has_unit)
+      : index(i),
+        is_q(i < args.num_heads),
+        is_k(!is_q && i < args.num_heads + args.kv.layout.num_kv_heads),
+        has_work(has_unit && i < args.num_heads + 2 * args.kv.layout.num_kv_heads) {}
+  // Null: no norm.
+  __device__ const bf16* weight(const RopeKvArgs& args) const {
+    return static_cast<const bf16*>(is_q   ? args.q_norm_weight
+                                    : is_k ? args.k_norm_weight
+                                           : nullptr);
+  }
+};
+
+// Where a token's keys and values go: what comes before the head, and the row in it.
+struct CacheRow {
+  std::byte* page;  // null: nowhere
+  int64_t row;      // elements
+
+  __device__ CacheRow(const RopeKvArgs& args, const KvStrides& strides, int32_t slot)
+      : page(nullptr), row(0) {
+    if (slot < 0) return;
+    const auto page_size = static_cast<uint32_t>(args.kv.layout.page_size);
+    const uint32_t page_id = static_cast<uint32_t>(slot) / page_size;
+    page = args.kv.data + static_cast<int64_t>(page_id) * strides.page_bytes;
+    row = static_cast<int64_t>(static_cast<uint32_t>(slot) - page_id * page_size) *
+          args.kv.layout.head_dim;
+  }
+};
+
+// Multiplies by the weight over the root mean square of the head, whose lanes add it up together,
+// also if the head has no norm.
 template <int W>
-__global__ void __launch_bounds__(kThreads)
-    rope_kv_kernel(RopeKvArgs args, HeadSplit split, KvStrides strides, int32_t blocks_per_token) {
+__device__ void normalise(const RopeKvArgs& args, const HeadSplit& split, bool has_norm,
+                          const Unit<W>& weight, float (&a)[W], float (&b)[W]) {
+  float sum = squares(a) + squares(b);
+  for (int32_t mask = split.lanes / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+  if (!has_norm) return;
+  const float inverse = rsqrtf(sum / static_cast<float>(args.kv.layout.head_dim) + args.norm_eps);
+  float weight_a[W];
+  float weight_b[W];
+  unpack(weight.first, weight_a);
+  unpack(weight.second, weight_b);
+#pragma unroll
+  for (int i = 0; i < W; ++i) {
+    a[i] *= inverse * weight_a[i];
+    b[i] *= inverse * weight_b[i];
+  }
+}
+
+// q in place, k and v to the cache. `x`: the head.
+template <int W>
+__device__ void store_unit(const RopeKvArgs& args, const KvStrides& strides, const Head& head,
+                           const UnitPlace& place, const CacheRow& cache, bf16* x,
+                           const float (&a)[W], const float (&b)[W]) {
   const KvLayout& layout = args.kv.layout;
-  const int32_t head_dim = layout.head_dim;
+  const bool two = place.second < layout.head_dim;
+  if (head.is_q) {
+    store_pack(x + place.first, pack_of(a));
+    if (two) store_pack(x + place.second, pack_of(b));
+    return;
+  }
+  if (cache.page == nullptr) return;
+  const int32_t kv_head = head.index - args.num_heads - (head.is_k ? 0 : layout.num_kv_heads);
+  const int64_t row = (head.is_k ? 0 : strides.half) + kv_head * strides.head + cache.row;
+  store_values(layout.element, cache.page, row + place.first, a);
+  if (two) store_values(layout.element, cache.page, row + place.second, b);
+}
+
+// Blocks cover (token, piece of its heads); see HeadSplit for the lanes of a head. A thread has the
+// same unit of kHeads heads, kThreads / split.lanes apart, whose loads are all under way at once.
+// One head if tokens are few: then what counts is how soon a thread is done, and all that can be is
+// read before anything is waited for.
+template <int W, int kHeads, bool kNorm>
+__global__ void __launch_bounds__(kThreads, kHeads == 1 || kNorm ? 4 : 5)
+    rope_kv_kernel(RopeKvArgs args, HeadSplit split, KvStrides strides, int32_t blocks_per_token) {
+  constexpr bool kFew = kHeads == 1;
+  const int32_t head_dim = args.kv.layout.head_dim;
   const auto token = static_cast<int32_t>(blockIdx.x) / blocks_per_token;
-  const auto index = static_cast<int32_t>(blockIdx.x) % blocks_per_token * kThreads +
+  const auto index = static_cast<int32_t>(blockIdx.x) % blocks_per_token * (kThreads * kHeads) +
                      static_cast<int32_t>(threadIdx.x);
-  const int32_t head = index / split.lanes;
+  const int32_t first_head = index / split.lanes;
   const int32_t unit = index % split.lanes;
-  const bool is_q = head < args.num_heads;
-  const bool is_k = !is_q && head < args.num_heads + layout.num_kv_heads;
-  const bool has_work = head < args.num_heads + 2 * layout.num_kv_heads && unit < split.units;
-  const bool rotates = (is_q || is_k) && unit < split.rotated_units;
-  const auto* weight = static_cast<const bf16*>(is_q   ? args.q_norm_weight
-                                                : is_k ? args.k_norm_weight
-                                                       : nullptr);
+  const bool has_unit = unit < split.units;
   const UnitPlace place = place_of<W>(args, split, unit);
-  float weight_a[W] = {};
-  float weight_b[W] = {};  // constant data: need not wait
-  if (weight != nullptr && has_work) load_unit<W>(weight, place, head_dim, weight_a, weight_b);
+  const auto head_of = [&](int i) {
+    return Head(args, first_head + i * (kThreads / split.lanes), has_unit);
+  };
+  const auto load_weight = [&](const Head& head) {
+    const bf16* weight = head.weight(args);
+    return weight != nullptr && head.has_work ? load_unit<W>(weight, place, head_dim) : Unit<W>{};
+  };
+  Unit<W> weight{};  // constant data: need not wait
+  if (kFew && kNorm) weight = load_weight(head_of(0));
 
   wait_for_previous_kernel();
-  if (token >= *args.tokens.live) return;
+  const int32_t live = *args.tokens.live;
+  if (!kFew && token >= live) return;
   const int32_t slot = args.slots[token];
-  bf16* x = static_cast<bf16*>(args.qkv) + token * args.qkv_stride +
-            static_cast<int64_t>(head) * head_dim;
-  float a[W] = {};
-  float b[W] = {};
-  if (has_work) load_unit<W>(x, place, head_dim, a, b);
+  bf16* const x = static_cast<bf16*>(args.qkv) + token * args.qkv_stride;
+  Unit<W> units[kHeads];
+#pragma unroll
+  for (int i = 0; i < kHeads; ++i) {
+    const Head head = head_of(i);
+    units[i] = head.has_work
+                   ? load_unit<W>(x + static_cast<int64_t>(head.index) * head_dim, place, head_dim)
+                   : Unit<W>{};
+  }
+  const auto rotates = [&](const Head& head) {
+    return (head.is_q || head.is_k) && unit < split.rotated_units;
+  };
   float cosines[W] = {};
   float sines[W] = {};
-  if (rotates) {
+  if (rotates(head_of(0))) {
     const float* row = args.cos_sin + static_cast<int64_t>(token) * args.rotary_dim + unit * W;
     load_floats(row, cosines);
     load_floats(row + split.pairs, sines);
   }
   release_next_kernel();
+  if (token >= live) return;
 
-  if (args.q_norm_weight != nullptr || args.k_norm_weight != nullptr) {
-    float sum = squares(a) + squares(b);
-    for (int32_t mask = split.lanes / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
-    if (weight != nullptr) {
-      const float inverse = rsqrtf(sum / static_cast<float>(head_dim) + args.norm_eps);
+  const CacheRow cache(args, strides, slot);
 #pragma unroll
-      for (int i = 0; i < W; ++i) {
-        a[i] *= inverse * weight_a[i];
-        b[i] *= inverse * weight_b[i];
+  for (int i = 0; i < kHeads; ++i) {
+    const Head head = head_of(i);
+    float a[W];
+    float b[W];
+    unpack(units[i].first, a);
+    unpack(units[i].second, b);
+    if (kNorm) {
+      if (!kFew) weight = load_weight(head);
+      normalise(args, split, head.weight(args) != nullptr, weight, a, b);
+    }
+    if (!head.has_work) continue;
+    if (rotates(head)) {
+      if (args.pairing == RopePairing::kHalfSplit) {
+        rotate_halves(cosines, sines, a, b);
+      } else {
+        rotate_adjacent(cosines, sines, a, b);
       }
     }
+    store_unit(args, strides, head, place, cache, x + static_cast<int64_t>(head.index) * head_dim,
+               a, b);
   }
-  if (!has_work) return;
-  if (rotates && args.pairing == RopePairing::kHalfSplit) rotate_halves(cosines, sines, a, b);
-  if (rotates && args.pairing == RopePairing::kAdjacentPairs) rotate_adjacent(cosines, sines, a, b);
+}
 
-  const bool two = place.second < head_dim;
-  if (is_q) {
-    store_pack(x + place.first, pack_of(a));
-    if (two) store_pack(x + place.second, pack_of(b));
-    return;
-  }
-  if (slot < 0) return;
-  const int32_t kv_head = head - args.num_heads - (is_k ? 0 : layout.num_kv_heads);
-  std::byte* page =
-      args.kv.data + static_cast<int64_t>(slot / layout.page_size) * strides.page_bytes;
-  const int64_t row = (is_k ? 0 : strides.half) + kv_head * strides.head +
-                      static_cast<int64_t>(slot % layout.page_size) * head_dim;
-  store_values(layout.element, page, row + place.first, a);
-  if (two) store_values(layout.element, page, row + place.second, b);
+template <int W, int kHeads>
+LaunchError launch_heads(const RopeKvArgs& args, const HeadSplit& split, const Launch& launch) {
+  const KvLayout& layout = args.kv.layout;
+  const KvStrides strides{layout.page_bytes(), layout.half_elements(), layout.head_elements()};
+  const int32_t threads = (args.num_heads + 2 * layout.num_kv_heads) * split.lanes;
+  const int32_t blocks_per_token = (threads + kThreads * kHeads - 1) / (kThreads * kHeads);
+  const bool norm = args.q_norm_weight != nullptr || args.k_norm_weight != nullptr;
+  const auto kernel = norm ? rope_kv_kernel<W, kHeads, true> : rope_kv_kernel<W, kHeads, false>;
+  return launch_kernel(kernel, args.tokens.maximum * blocks_per_token, kThreads, 0, launch, args,
+                       split, strides, blocks_per_token);
 }
 
 template <int W>
@@ -234,11 +337,11 @@ LaunchError launch_rope(const RopeKvArgs& args, const Launch& launch) {
   split.lanes = 1;
   while (split.lanes < split.units) split.lanes *= 2;
   if (split.lanes > kWarpSize) return gpuErrorInvalidValue;
-  const KvStrides strides{layout.page_bytes(), layout.half_elements(), layout.head_elements()};
-  const int32_t threads = (args.num_heads + 2 * layout.num_kv_heads) * split.lanes;
-  const int32_t blocks_per_token = (threads + kThreads - 1) / kThreads;
-  return launch_kernel(rope_kv_kernel<W>, args.tokens.maximum * blocks_per_token, kThreads, 0,
-                       launch, args, split, strides, blocks_per_token);
+  // Narrow units are of rare shapes.
+  if constexpr (W == 8) {
+    if (args.tokens.maximum > kFewTokens) return launch_heads<W, kHeadsOfMany>(args, split, launch);
+  }
+  return launch_heads<W, 1>(args, split, launch);
 }
 
 }  // namespace

@@ -90,6 +90,35 @@ TEST_F(NormTest, InPlaceAndAnywhereTheBitsAreTheSame) {
   EXPECT_TRUE(std::equal(found.begin(), found.begin() + kColumns, found.begin() + 3 * kColumns));
 }
 
+// Rows in their hundreds are spread over threads in another way.
+TEST_F(NormTest, AmongManyRowsTheBitsAreTheSame) {
+  constexpr int32_t kMany = 520;
+  constexpr int32_t kLive = 517;
+  for (const int32_t columns : {8, 72, 576, 4096, 4104, 16384}) {
+    SCOPED_TRACE(::testing::Message() << columns << " columns");
+    const std::vector<uint16_t> x = random_bf16(int64_t{kMany} * columns, columns, 3.0F);
+    DeviceBuffer<uint16_t> device_x(x);
+    DeviceBuffer<uint16_t> weight(random_bf16(columns, 7));
+    DeviceBuffer<uint16_t> many(x.size());
+    DeviceBuffer<uint16_t> few(x.size());
+    DeviceBuffer<int32_t> live(std::vector<int32_t>{kLive});
+    DeviceBuffer<int32_t> all(std::vector<int32_t>{kMany / 8});
+    RmsNormArgs args{{live.get(), kMany}, device_x.get(), columns, weight.get(),
+                     many.get(),          columns,        columns, 1e-6F};
+    ENCORE_GPU_OK(rms_norm(args, launch_));
+    args.rows = {all.get(), kMany / 8};
+    for (int32_t first = 0; first < kMany; first += kMany / 8) {
+      args.x = device_x.get() + int64_t{first} * columns;
+      args.y = few.get() + int64_t{first} * columns;
+      ENCORE_GPU_OK(rms_norm(args, launch_));
+    }
+    sync();
+    std::vector<uint16_t> expected = few.host();
+    std::fill(expected.begin() + int64_t{kLive} * columns, expected.end(), kPoison);
+    EXPECT_EQ(many.host(), expected);
+  }
+}
+
 TEST_F(NormTest, BadSizesAreRefused) {
   RmsNormArgs args;
   args.rows.maximum = 1;

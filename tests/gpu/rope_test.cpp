@@ -262,6 +262,65 @@ TEST_F(RopeTest, QueriesTurnAndKeysAndValuesReachTheirPages) {
   }
 }
 
+// Tokens in their hundreds are spread over threads in another way.
+TEST_F(RopeTest, AmongManyTokensTheBitsAreTheSame) {
+  constexpr int32_t kMany = 520;
+  constexpr int32_t kLive = 517;
+  constexpr int32_t kPart = kMany / 8;
+  // Units on 8 lanes and 3 of 4, heads that fill the threads and that do not; none or half rotated.
+  for (const RopeCase& c :
+       {RopeCase{32, 8, 128, 128, RopePairing::kHalfSplit, false, Element::kBF16, 16},
+        {6, 2, 48, 16, RopePairing::kAdjacentPairs, true, Element::kF32, 32},
+        {7, 1, 256, 128, RopePairing::kHalfSplit, true, Element::kF16, 16},
+        {3, 3, 64, 0, RopePairing::kHalfSplit, true, Element::kBF16, 64}}) {
+    SCOPED_TRACE(::testing::Message() << c.num_heads << " heads of " << c.head_dim);
+    const int64_t stride = int64_t{c.num_heads + 2 * c.num_kv_heads} * c.head_dim + 8;
+    const std::vector<uint16_t> qkv = random_bf16(kMany * stride, 21);
+    std::vector<float> angles(static_cast<size_t>(kMany) * c.rotary_dim + 1);
+    for (size_t i = 0; i < angles.size(); ++i) angles[i] = static_cast<float>(i % 251) / 125 - 1;
+    std::vector<int32_t> slots(kMany);  // every one once, in another order; some none
+    for (int32_t i = 0; i < kMany; ++i) slots[i] = i % 9 == 4 ? -1 : i * 7 % kMany;
+    DeviceBuffer<uint16_t> weight(random_bf16(c.head_dim, 22));
+    DeviceBuffer<float> cos_sin(angles);
+    DeviceBuffer<int32_t> device_slots(slots);
+    DeviceBuffer<int32_t> live(std::vector<int32_t>{kLive});
+    std::vector<int32_t> part_live;
+    for (int32_t first = 0; first < kMany; first += kPart)
+      part_live.push_back(std::min(kLive - first, kPart));
+    DeviceBuffer<int32_t> parts(part_live);
+    RopeKvArgs args;
+    args.qkv_stride = stride;
+    args.q_norm_weight = args.k_norm_weight = c.norms ? weight.get() : nullptr;
+    args.norm_eps = 0.1F;
+    args.pairing = c.pairing;
+    args.num_heads = c.num_heads;
+    args.rotary_dim = c.rotary_dim;
+    args.kv.layout = {c.element, c.num_kv_heads, c.head_dim, c.page_size};
+    args.kv.num_pages = kMany / c.page_size + 1;
+    const int64_t bytes = args.kv.num_pages * args.kv.layout.page_bytes();
+    DeviceBuffer<uint8_t> many_cache(bytes);
+    DeviceBuffer<uint8_t> few_cache(bytes);
+    DeviceBuffer<uint16_t> many(qkv);
+    DeviceBuffer<uint16_t> few(qkv);
+    const auto rope = [&](DeviceBuffer<uint16_t>& x, DeviceBuffer<uint8_t>& cache, int32_t first,
+                          const LiveRows& tokens) {
+      args.tokens = tokens;
+      args.qkv = x.get() + first * stride;
+      args.cos_sin = cos_sin.get() + int64_t{first} * c.rotary_dim;
+      args.slots = device_slots.get() + first;
+      args.kv.data = reinterpret_cast<std::byte*>(cache.get());
+      ENCORE_GPU_OK(rope_kv_write(args, launch_));
+    };
+    rope(many, many_cache, 0, {live.get(), kMany});
+    for (int32_t i = 0; i < kMany / kPart; ++i)
+      rope(few, few_cache, i * kPart, {parts.get() + i, kPart});
+    sync();
+    EXPECT_NE(many.host(), qkv);
+    EXPECT_EQ(many.host(), few.host());
+    EXPECT_EQ(many_cache.host(), few_cache.host());
+  }
+}
+
 TEST_F(RopeTest, BadSizesAreRefused) {
   RopeKvArgs args;
   args.tokens.maximum = 1;

@@ -10,8 +10,8 @@ namespace encore::gpu {
 // y = x / sqrt(mean(x^2) + eps) * weight, row by row, in f32. A row's bits depend on it alone.
 struct RmsNormArgs {
   LiveRows rows;
-  const void* x = nullptr;  // [rows, hidden_size] bf16
-  int64_t x_stride = 0;     // elements; strides are multiples of 8
+  const void* x = nullptr;       // [rows, hidden_size] bf16; all rows up to the maximum may be read
+  int64_t x_stride = 0;          // elements; strides are multiples of 8
   const void* weight = nullptr;  // [hidden_size] bf16
   void* y = nullptr;             // [rows, hidden_size] bf16; may be x
   int64_t y_stride = 0;
