@@ -95,6 +95,9 @@ DecodeGrid decode_grid(const AttentionShape& shape, const AttentionBounds& bound
   grid.places =
       std::clamp(waves * blocks_at_once / (grid.head_groups * grid.cluster), 1, kMaxPlaces);
   grid.slots = bounds.max_requests + grid.places;
+  grid.rows = bounds.decode_only
+                  ? grid.slots
+                  : std::clamp(blocks_at_once / (grid.head_groups * grid.cluster), 1, grid.slots);
   grid.min_piece_keys = grid.cluster > 1 ? grid.cluster * kMinClusterKeys : kMinBlockKeys;
   return grid;
 }

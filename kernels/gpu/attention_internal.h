@@ -40,10 +40,13 @@ inline constexpr int32_t kDecodeHeads = 8;
 
 // How decode work is spread, fixed when recorded.
 struct DecodeGrid {
-  int32_t head_groups = 0;     // num_kv_heads * ceil(group / kDecodeHeads)
-  int32_t cluster = 1;         // thread blocks that share a piece: a power of two up to 8
-  int32_t places = 0;          // pieces (of all head groups) that the device holds at once, or more
-  int32_t slots = 0;           // bound of the number of pieces
+  int32_t head_groups = 0;  // num_kv_heads * ceil(group / kDecodeHeads)
+  int32_t cluster = 1;      // thread blocks that share a piece: a power of two up to 8
+  int32_t places = 0;       // pieces (of all head groups) that the device holds at once, or more
+  int32_t slots = 0;        // bound of the number of pieces
+  // Rows of thread blocks. As many as slots, or so few that the device holds them all, each with
+  // every rows-th piece: for steps that may have no decode work at all, which then cost little.
+  int32_t rows = 0;
   int32_t min_piece_keys = 0;  // shorter pieces cost more to combine than they save
 };
 DecodeGrid decode_grid(const AttentionShape& shape, const AttentionBounds& bounds,

@@ -1,6 +1,7 @@
 // Prefill, and prefill with decodes, on every path.
 #include <gtest/gtest.h>
 
+#include "attention_internal.h"
 #include "attention_test_support.h"
 
 namespace encore::gpu::testing {
@@ -95,6 +96,15 @@ TEST_P(MixedTest, NothingLive) {
 
 TEST_P(MixedTest, StaleNaNDoesNotSpread) {
   check_case(make({{37, 37}, {1, 21}, {130, 150}, {5, 70}}, kNaN), launch_);
+}
+
+// A row of thread blocks has several pieces, in clusters of two where there are any.
+TEST_P(MixedTest, MorePiecesThanRowsOfThreadBlocks) {
+  AttentionCase which = make({{1, 2000}, {5, 5}, {1, 10}, {1, 2000}});
+  const int32_t kv_heads = which.shape.kv.num_kv_heads;
+  const int32_t group = which.shape.num_heads / kv_heads;
+  which.num_processors = 4 * kv_heads * ((group + kDecodeHeads - 1) / kDecodeHeads);
+  check_case(which, launch_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, MixedTest, ::testing::ValuesIn(thinned(mixed_cases())));

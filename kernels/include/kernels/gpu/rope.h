@@ -16,8 +16,8 @@ enum class RopePairing : int32_t {
 
 // Once a step, before the first layer: where each token's keys go, and its angles.
 //   slot = page_ids[page_start[r] + position / page_size] * page_size + position % page_size
-// for token t of request r = token_request[t]; rows from *num_tokens to max_tokens, and tokens of no
-// request, get slot -1.
+// for token t of request r = token_request[t]; rows from *num_tokens to max_tokens, and tokens of
+// no request, get slot -1.
 struct StepTablesArgs {
   LiveRows tokens;
   const int32_t* positions = nullptr;      // [tokens]
@@ -37,9 +37,10 @@ struct StepTablesArgs {
 // done in double (or an equally exact way).
 LaunchError step_tables(const StepTablesArgs& args, const Launch& launch);
 
-// In each layer: normalises (if asked) and rotates q and k, writes q back in place, and writes k and
-// v into the cache. Arithmetic in f32, one rounding to bf16 at the end (norm and rotation do not
-// round in between). Elements of a head from rotary_dim on are not rotated.
+// In each layer: normalises (if asked) and rotates q and k, writes q back in place, and writes k
+// and v into the cache. Arithmetic in f32, one rounding to bf16 at the end (norm and rotation do
+// not round in between). Elements of a head from rotary_dim on are not rotated. Rows up to the maximum may be
+// read.
 struct RopeKvArgs {
   LiveRows tokens;
   void* qkv = nullptr;     // [tokens, (num_heads + 2 * num_kv_heads) * head_dim] bf16: q, k, v
