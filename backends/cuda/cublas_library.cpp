@@ -69,7 +69,7 @@ Result<CublasFunctions> open_cublas(std::span<const std::string> candidates) {
     CublasFunctions functions;
     const std::string missing = find_all(library, &functions);
     if (missing.empty()) return functions;
-    tried += "\n  " + candidate + " lacks " + missing;
+    tried.append("\n  ").append(candidate).append(" lacks ").append(missing);
     ::dlclose(library);
   }
   return unavailable(

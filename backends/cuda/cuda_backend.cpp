@@ -168,7 +168,7 @@ Status CudaBackend::init(const OptionValues& options) {
                                      : std::filesystem::path(folder);
   const ProbeResult probed = probe();
   if (!probed.usable) return unavailable(probed.reason);
-  const Status found = find_devices();
+  Status found = find_devices();
   if (!found.ok()) devices_.clear();
   ready_ = found.ok();
   return found;

@@ -56,7 +56,7 @@ Result<CuptiFunctions> open_cupti() {
     CuptiFunctions functions;
     const std::string missing = find_all(library, &functions);
     if (missing.empty()) return functions;
-    tried += "\n  " + candidate + " lacks " + missing;
+    tried.append("\n  ").append(candidate).append(" lacks ").append(missing);
     ::dlclose(library);
   }
   return unavailable(

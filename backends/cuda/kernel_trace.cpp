@@ -132,7 +132,7 @@ Status KernelTrace::open() {
   if (cupti_.has_value()) return cupti_->status();
   cupti_ = open_cupti();
   if (!cupti_->ok()) return cupti_->status();
-  const Status registered =
+  Status registered =
       cupti_status(**cupti_, (*cupti_)->register_callbacks(give_buffer, take_buffer), "tracing");
   if (!registered.ok()) cupti_ = registered;
   return registered;
@@ -141,7 +141,7 @@ Status KernelTrace::open() {
 Status KernelTrace::enable() {
   ENCORE_RETURN_IF_ERROR(open());
   for (const CUpti_ActivityKind kind : kKinds) {
-    const Status enabled = cupti_status(**cupti_, (*cupti_)->enable(kind), "tracing kernels");
+    Status enabled = cupti_status(**cupti_, (*cupti_)->enable(kind), "tracing kernels");
     if (enabled.ok()) continue;
     disable();
     return enabled;

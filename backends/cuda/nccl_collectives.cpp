@@ -26,12 +26,16 @@ class NcclCollectives final : public lowering::Collectives {
         launch_{stream, overlap} {}
 
   Status all_reduce(Matrix x, Rows rows) override {
-    const int64_t bytes = int64_t{x.rows} * x.columns * 2;
-    if (bytes <= CudaPeers::one_shot_bytes(own_.num_ranks)) {
-      const gpu::PeerSumArgs args{own_, {rows.live, x.rows}, x.data, x.columns};
-      return launched(gpu::peer_all_reduce(args, launch_), "summing over ranks");
+    if (is_short(x)) {
+      return launched(gpu::peer_all_reduce(sum_of(x, rows), launch_), "summing over ranks");
     }
-    return nccl_sum(x.data, static_cast<size_t>(bytes / 2));
+    return nccl_sum(x.data, static_cast<size_t>(int64_t{x.rows} * x.columns));
+  }
+
+  bool has_all_reduce_norm(Matrix x) const override { return is_short(x); }
+  Status all_reduce_norm(Matrix x, Rows rows, const void* norm, float eps, Matrix normed) override {
+    const gpu::PeerSumNormArgs args{sum_of(x, rows), norm, normed.data, eps};
+    return launched(gpu::peer_all_reduce_norm(args, launch_), "summing over ranks");
   }
 
   Status all_gather(Matrix part, Rows rows, Matrix whole) override {
@@ -67,6 +71,12 @@ class NcclCollectives final : public lowering::Collectives {
   }
 
  private:
+  bool is_short(Matrix x) const {
+    return int64_t{x.rows} * x.columns * 2 <= CudaPeers::one_shot_bytes(own_.num_ranks);
+  }
+  gpu::PeerSumArgs sum_of(Matrix x, Rows rows) const {
+    return {own_, {rows.live, x.rows}, x.data, x.columns};
+  }
   Status launched(gpu::LaunchError error, const char* what) const {
     return gpu::gpu_status(static_cast<cudaError_t>(error), what);
   }

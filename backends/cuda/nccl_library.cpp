@@ -54,7 +54,7 @@ Result<NcclFunctions> open_nccl() {
     NcclFunctions functions;
     const std::string missing = find_all(library, &functions);
     if (missing.empty()) return functions;
-    tried += "\n  " + candidate + " lacks " + missing;
+    tried.append("\n  ").append(candidate).append(" lacks ").append(missing);
     ::dlclose(library);
   }
   return unavailable(

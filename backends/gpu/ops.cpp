@@ -225,6 +225,14 @@ Status GpuOps::all_reduce(lowering::Matrix x, lowering::Rows rows) {
   return collectives_->all_reduce(x, rows);
 }
 
+Status GpuOps::all_reduce_norm(lowering::Matrix x, lowering::Rows rows,
+                               const lowering::Weight& norm, float eps, lowering::Matrix normed) {
+  if (collectives_ == nullptr || !collectives_->has_all_reduce_norm(x)) {
+    return Ops::all_reduce_norm(x, rows, norm, eps, normed);
+  }
+  return collectives_->all_reduce_norm(x, rows, as<VectorWeight>(norm).values, eps, normed);
+}
+
 Status GpuOps::all_gather(lowering::Matrix part, lowering::Rows rows, lowering::Matrix whole) {
   if (collectives_ == nullptr) return Ops::all_gather(part, rows, whole);
   return collectives_->all_gather(part, rows, whole);

@@ -90,6 +90,8 @@ class GpuOps final : public lowering::Ops {
   Status gather_logit_rows(lowering::Matrix x, const lowering::StepInputs& step,
                            lowering::Matrix y) override;
   Status all_reduce(lowering::Matrix x, lowering::Rows rows) override;
+  Status all_reduce_norm(lowering::Matrix x, lowering::Rows rows, const lowering::Weight& norm,
+                         float eps, lowering::Matrix normed) override;
   Status all_gather(lowering::Matrix part, lowering::Rows rows, lowering::Matrix whole) override;
   Status sample(lowering::Matrix logits, const lowering::StepInputs& step,
                 const lowering::StepResults& results) override;

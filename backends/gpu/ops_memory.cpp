@@ -135,7 +135,7 @@ Result<std::unique_ptr<lowering::Weight>> GpuOps::load_rope(const ModelSpec& spe
 
 Status GpuOps::finish_loading() {
   if (uploader_ == nullptr) return {};
-  const Status finished = uploader_->finish();
+  Status finished = uploader_->finish();
   uploader_.reset();
   return finished;
 }

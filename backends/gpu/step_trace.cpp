@@ -33,7 +33,7 @@ Status StepTrace::begin(gpuStream_t stream) {
   tracing_ = tracer_ == nullptr ? unavailable("this backend has no library that tells of kernels")
                                 : tracer_->begin();
   if (tracing_.code() == StatusCode::kFailedPrecondition) return tracing_;
-  const Status started = timer->start(stream);
+  Status started = timer->start(stream);
   if (!started.ok()) {
     if (tracing_.ok()) static_cast<void>(tracer_->end());
     return started;

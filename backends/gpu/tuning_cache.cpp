@@ -113,9 +113,9 @@ bool TuningCache::Order::operator()(const ProductShape& a, const ProductShape& b
   return std::tuple(without_m(a), a.m) < std::tuple(without_m(b), b.m);
 }
 
-TuningCache::TuningCache(std::filesystem::path folder, std::string identity)
+TuningCache::TuningCache(const std::filesystem::path& folder, std::string identity)
     : identity_(std::move(identity)) {
-  if (!folder.empty()) path_ = std::move(folder) / file_name(identity_);
+  if (!folder.empty()) path_ = folder / file_name(identity_);
 }
 
 Status TuningCache::damaged(const std::string& why) const {

@@ -31,7 +31,7 @@ std::filesystem::path default_tuning_folder();
 class TuningCache {
  public:
   // An empty folder keeps nothing on disk.
-  TuningCache(std::filesystem::path folder, std::string identity);
+  TuningCache(const std::filesystem::path& folder, std::string identity);
 
   // Replaces what is held by the file's choices, if there is a file. Errors: kDataLoss for one that
   // is damaged or another identity's: it is not used, and the next save() replaces it.

@@ -8,6 +8,7 @@ namespace {
 
 std::vector<RequestLengths> decodes(const std::vector<int32_t>& kv_lens) {
   std::vector<RequestLengths> requests;
+  requests.reserve(kv_lens.size());
   for (const int32_t kv_len : kv_lens) requests.push_back({1, kv_len});
   return requests;
 }
@@ -84,6 +85,7 @@ class DecodeTest : public GpuTest, public ::testing::WithParamInterface<Attentio
 TEST_P(DecodeTest, SmallBatchesWithLongContexts) {
   for (const int batch : thinned<int>({1, 2, 3, 4, 8, 16, 33})) {
     std::vector<int32_t> kv_lens;
+    kv_lens.reserve(static_cast<size_t>(batch));
     for (int i = 0; i < batch; ++i) kv_lens.push_back(1 + (i * 977 + 5003) % 5100);
     SCOPED_TRACE(batch);
     check_case(make(kv_lens, make_shape(4, 2, 64, 16)), launch_);
@@ -121,6 +123,7 @@ TEST_P(DecodeTest, FewerLiveThanRecorded) {
 
 TEST_P(DecodeTest, ManyRequests) {
   std::vector<int32_t> kv_lens;
+  kv_lens.reserve(1024);
   for (int i = 0; i < 1024; ++i) kv_lens.push_back(1 + i * 37 % 90);
   check_case(make(kv_lens, make_shape(2, 1, 64, 16)), launch_);
 }

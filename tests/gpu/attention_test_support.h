@@ -193,8 +193,8 @@ class AttentionStep {
     std::shuffle(all.begin(), all.end(), engine);
     page_ids_.assign(all.begin(), all.begin() + page_start_.back());
     // What lies past the live requests must not be followed.
-    q_start_.resize(static_cast<size_t>(bounds_.max_requests + 1), 1 << 28);
-    page_start_.resize(static_cast<size_t>(bounds_.max_requests + 1), 1 << 28);
+    q_start_.resize(static_cast<size_t>(bounds_.max_requests) + 1, 1 << 28);
+    page_start_.resize(static_cast<size_t>(bounds_.max_requests) + 1, 1 << 28);
     kv_len_.resize(static_cast<size_t>(bounds_.max_requests), 1 << 28);
     page_ids_.push_back(num_pages_ - 1);
   }

@@ -5,10 +5,8 @@
 #include "gpu_test_support.h"
 #include "kernels/cpu/quant.h"
 
-namespace encore::gpu {
+namespace encore::gpu::testing {
 namespace {
-
-using namespace testing;
 using kernels::block_bytes;
 using kernels::block_elements;
 using kernels::WeightType;
@@ -105,4 +103,4 @@ TEST_F(DequantizeTest, PartsOfAGroupAreRefused) {
 }
 
 }  // namespace
-}  // namespace encore::gpu
+}  // namespace encore::gpu::testing

@@ -2,10 +2,8 @@
 
 #include "gpu_test_support.h"
 
-namespace encore::gpu {
+namespace encore::gpu::testing {
 namespace {
-
-using namespace testing;
 
 constexpr uint16_t kPoison = 0xCDCD;
 
@@ -129,4 +127,4 @@ TEST_F(NormTest, BadSizesAreRefused) {
 }
 
 }  // namespace
-}  // namespace encore::gpu
+}  // namespace encore::gpu::testing

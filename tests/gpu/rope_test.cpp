@@ -4,10 +4,8 @@
 
 #include "gpu_test_support.h"
 
-namespace encore::gpu {
+namespace encore::gpu::testing {
 namespace {
-
-using namespace testing;
 
 constexpr auto kPoison32 = static_cast<int32_t>(0xCDCDCDCD);
 
@@ -336,4 +334,4 @@ TEST_F(RopeTest, BadSizesAreRefused) {
 }
 
 }  // namespace
-}  // namespace encore::gpu
+}  // namespace encore::gpu::testing

@@ -2,10 +2,8 @@
 
 #include "sample_test_support.h"
 
-namespace encore::gpu {
+namespace encore::gpu::testing {
 namespace {
-
-using namespace testing;
 
 constexpr int32_t kOk = 0;
 constexpr int32_t kNotFinite = 1;
@@ -441,4 +439,4 @@ TEST_F(SampleTest, SizesOutOfRangeAreRefused) {
 }
 
 }  // namespace
-}  // namespace encore::gpu
+}  // namespace encore::gpu::testing

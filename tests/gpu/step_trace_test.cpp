@@ -9,10 +9,8 @@
 #include "kernel_trace.h"
 #include "kernels/gpu/rows.h"
 
-namespace encore::gpu {
+namespace encore::gpu::testing {
 namespace {
-
-using namespace testing;
 
 constexpr int32_t kRows = 64;
 constexpr int32_t kColumns = 4096;
@@ -143,4 +141,4 @@ TEST_F(StepTraceTest, RefusesASecondTraceMeanwhile) {
 }
 
 }  // namespace
-}  // namespace encore::gpu
+}  // namespace encore::gpu::testing

@@ -43,6 +43,16 @@ struct PeerSumArgs {
 };
 LaunchError peer_all_reduce(const PeerSumArgs& args, const Launch& launch);
 
+// The same, and then normed = x / sqrt(mean(x^2) + eps) * norm, row by row: the bits of
+// peer_all_reduce() and rms_norm(), in one kernel. One call among the ranks' sums.
+struct PeerSumNormArgs {
+  PeerSumArgs sum;             // columns at most 16384
+  const void* norm = nullptr;  // [columns] bf16
+  void* normed = nullptr;      // [rows, columns] bf16
+  float eps = 0.0F;
+};
+LaunchError peer_all_reduce_norm(const PeerSumNormArgs& args, const Launch& launch);
+
 // whole[i] is all ranks' part[i] side by side. Each rank writes its part into everyone's `whole`,
 // which lies in memory that the peers reach; addresses may differ from rank to rank.
 struct PeerGatherArgs {
