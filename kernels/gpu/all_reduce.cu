@@ -1,17 +1,22 @@
+#include <algorithm>
+
 #include "kernels/gpu/all_reduce.h"
 #include "launch.cuh"
 #include "pack.cuh"
+#include "row_norm.cuh"
 #include "vendor.h"
+#include "warp.cuh"
 
 namespace encore::gpu {
 namespace {
 
 constexpr int32_t kSumThreads = 256;
 constexpr int32_t kMaxSumBlocks = 64;
+constexpr int32_t kMaxNormThreads = 1024;
 constexpr int32_t kGatherThreads = 512;
 constexpr int32_t kMaxGatherBlocks = 64;
 // Polls between two looks at the host's memory, which takes longer than a hundred polls.
-constexpr uint32_t kPollsPerAbortCheck = 4096;
+constexpr uint32_t kPollsPerAbortCheck = 512;
 
 enum Counter { kSumCalls, kSumArrivals, kGatherCalls, kGatherArrivals };
 
@@ -212,6 +217,70 @@ __global__ void __launch_bounds__(kSumThreads) peer_sum_kernel(PeerSumArgs args)
   release_next_kernel();
 }
 
+// As peer_sum_kernel, a row a block, which then has what it needs to normalise it.
+template <int kPacks>
+__global__ void __launch_bounds__(kMaxNormThreads) peer_sum_norm_kernel(PeerSumNormArgs args) {
+  __shared__ void* inboxes[kMaxPeers];
+  __shared__ float partial[kPacks * kMaxNormThreads / kWarpSize];
+  const Peers& peers = args.sum.peers;
+  const Inbox inbox = inbox_of(peers);
+  if (threadIdx.x < kMaxPeers) inboxes[threadIdx.x] = peers.inbox[threadIdx.x];
+  const int32_t packs = args.sum.columns / 8;
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  const auto threads = static_cast<int32_t>(blockDim.x);
+  const auto first_row = static_cast<int32_t>(blockIdx.x);
+  const auto blocks = static_cast<int32_t>(gridDim.x);
+  auto* x = static_cast<bf16*>(args.sum.x);
+  Pack8 weights[kPacks] = {};
+  load_packs(weights, static_cast<const bf16*>(args.norm), packs);
+  wait_for_previous_kernel();
+  const uint32_t call = peers.counters[kSumCalls] + 1;
+  const int32_t live = min(*args.sum.rows.live, args.sum.rows.maximum);
+  __syncthreads();
+  const uint32_t half = call % 2;
+  // One row is exchanged even if none is live, as in peer_sum_kernel.
+  const int32_t rows = max(live, 1);
+  for (int32_t row = first_row; row < rows; row += blocks) {
+    for (int32_t p = thread; p < packs; p += threads) {
+      const int64_t i = int64_t{row} * packs + p;
+      const uint4 own = load_words(x, i);
+      for (int32_t step = 1; step < peers.num_ranks; ++step) {
+        void* to = inboxes[(peers.rank + step) % peers.num_ranks];
+        store_line(inbox.sum_line(to, half, peers.rank, 0) + i, own.x, own.y, call);
+        store_line(inbox.sum_line(to, half, peers.rank, 1) + i, own.z, own.w, call);
+      }
+    }
+  }
+  // All blocks run by now, so the next kernel's, which read weights ahead, take no place of theirs.
+  release_next_kernel();
+  leave_number(peers.counters, kSumCalls, kSumArrivals, call);
+  void* own_inbox = inboxes[peers.rank];
+  for (int32_t row = first_row; row < rows; row += blocks) {
+    Pack8 values[kPacks] = {};
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      const int32_t p = thread + k * threads;
+      if (p >= packs) continue;
+      const int64_t i = int64_t{row} * packs + p;
+      const uint4 own = load_words(x, i);
+      float sum[8] = {};
+      for (int32_t from = 0; from < peers.num_ranks; ++from) {
+        add_words(sum, from == peers.rank ? own
+                                          : await_pack(inbox.sum_line(own_inbox, half, from, 0) + i,
+                                                       inbox.sum_line(own_inbox, half, from, 1) + i,
+                                                       call, peers.abort));
+      }
+      values[k] = pack_of(sum);
+      if (row < live) store8(x + i * 8, values[k]);
+    }
+    if (row >= live) return;
+    const float inverse = inverse_rms(values, packs, args.eps, partial);
+    store_scaled(static_cast<bf16*>(args.normed) + int64_t{row} * packs * 8, values, weights,
+                 inverse, packs);
+    __syncthreads();  // before the next row's sums
+  }
+}
+
 struct alignas(16) Floats {
   float values[4];
 };
@@ -272,6 +341,13 @@ bool valid(const Peers& peers) {
          peers.rank < peers.num_ranks && peers.counters != nullptr && peers.abort != nullptr;
 }
 
+int64_t bytes_of(const PeerSumArgs& sum) { return int64_t{sum.rows.maximum} * sum.columns * 2; }
+
+bool valid(const PeerSumArgs& sum) {
+  return valid(sum.peers) && sum.columns > 0 && sum.columns % 8 == 0 && sum.rows.maximum >= 1 &&
+         bytes_of(sum) <= sum.peers.max_bytes;
+}
+
 int32_t blocks_for(int64_t packs, int32_t threads, int32_t maximum) {
   const int64_t blocks = (packs + threads - 1) / threads;
   return static_cast<int32_t>(blocks < 1 ? 1 : blocks > maximum ? maximum : blocks);
@@ -284,13 +360,21 @@ int64_t inbox_bytes(int32_t num_ranks, int64_t max_bytes) {
 }
 
 LaunchError peer_all_reduce(const PeerSumArgs& args, const Launch& launch) {
-  const int64_t bytes = int64_t{args.rows.maximum} * args.columns * 2;
-  if (!valid(args.peers) || args.columns <= 0 || args.columns % 8 != 0 || args.rows.maximum < 1 ||
-      bytes > args.peers.max_bytes) {
-    return gpuErrorInvalidValue;
-  }
-  const int32_t blocks = blocks_for(bytes / 16, kSumThreads, kMaxSumBlocks);
+  if (!valid(args)) return gpuErrorInvalidValue;
+  const int32_t blocks = blocks_for(bytes_of(args) / 16, kSumThreads, kMaxSumBlocks);
   return launch_kernel(peer_sum_kernel, dim3(blocks), dim3(kSumThreads), 0, launch, args);
+}
+
+LaunchError peer_all_reduce_norm(const PeerSumNormArgs& args, const Launch& launch) {
+  const int32_t packs = args.sum.columns / 8;
+  if (!valid(args.sum) || packs > 2 * kMaxNormThreads) return gpuErrorInvalidValue;
+  const int32_t per_thread = packs > kMaxNormThreads ? 2 : 1;
+  const int32_t needed = (packs + per_thread - 1) / per_thread;
+  const int32_t threads = (needed + kWarpSize - 1) / kWarpSize * kWarpSize;
+  // Not more than run at the same time: blocks wait for those of other ranks.
+  const int32_t blocks = std::min(args.sum.rows.maximum, kMaxSumBlocks);
+  auto* kernel = per_thread == 2 ? peer_sum_norm_kernel<2> : peer_sum_norm_kernel<1>;
+  return launch_kernel(kernel, dim3(blocks), dim3(threads), 0, launch, args);
 }
 
 LaunchError peer_all_gather(const PeerGatherArgs& args, const Launch& launch) {

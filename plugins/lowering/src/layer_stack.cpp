@@ -206,9 +206,9 @@ Status LayerStack::close_half(Ops& ops, const Step& step, Matrix x, const Weight
     return ops.linear_add_norm(x, weight, tokens, a.hidden, *norm, eps, a.normed);
   }
   ENCORE_RETURN_IF_ERROR(ops.linear(x, weight, closing_epilogue(), tokens, a.hidden));
-  if (shard_.num_ranks > 1) ENCORE_RETURN_IF_ERROR(ops.all_reduce(a.hidden, tokens));
-  if (norm == nullptr) return {};
-  return ops.rms_norm(a.hidden, *norm, eps, tokens, a.normed);
+  if (shard_.num_ranks == 1) return {};
+  if (norm == nullptr) return ops.all_reduce(a.hidden, tokens);
+  return ops.all_reduce_norm(a.hidden, tokens, *norm, eps, a.normed);
 }
 
 Status LayerStack::head(Ops& ops, const Step& step) const {

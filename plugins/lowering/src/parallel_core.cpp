@@ -89,11 +89,12 @@ Status ParallelCore::lose_silent(const Task& task) {
 Status ParallelCore::lose(std::string message) {
   const std::lock_guard<std::mutex> lock(turn_);
   if (!lost_.ok()) return lost_;
-  group_->abort();
   return lose_locked(std::move(message));
 }
 
 Status ParallelCore::lose_locked(std::string message) {
+  // Also what was submitted and is waiting on a device: a process cannot end before it does.
+  group_->abort();
   lost_ = internal_error(message + "; the model cannot go on");
   if (std::shared_ptr<ParallelCore> self = weak_from_this().lock()) keep_for_ever(std::move(self));
   return lost_;

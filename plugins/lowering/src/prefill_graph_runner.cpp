@@ -79,6 +79,10 @@ class PrefillGraphRunner::BreakingOps final : public Ops {
     return inner_.gather_logit_rows(x, step, y);
   }
   Status all_reduce(Matrix x, Rows rows) override { return inner_.all_reduce(x, rows); }
+  Status all_reduce_norm(Matrix x, Rows rows, const Weight& norm, float eps,
+                         Matrix normed) override {
+    return inner_.all_reduce_norm(x, rows, norm, eps, normed);
+  }
   Status all_gather(Matrix part, Rows rows, Matrix whole) override {
     return inner_.all_gather(part, rows, whole);
   }

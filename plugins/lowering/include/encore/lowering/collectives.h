@@ -7,13 +7,19 @@
 
 namespace encore::lowering {
 
-// One object a rank. The two calls enqueue on the queue that the object was made for, or are
-// recorded if a capture is open there; every rank makes the same calls in the same order. Both have
-// run once before anything is captured. Meaning and results: Ops::all_reduce and Ops::all_gather.
+// One object a rank. The calls for sums and gathers enqueue on the queue that the object was made
+// for, or are recorded if a capture is open there; every rank makes the same calls in the same
+// order. Both have run once before anything is captured. Meaning and results: Ops::all_reduce and
+// Ops::all_gather.
 class Collectives {
  public:
   virtual ~Collectives() = default;
   virtual Status all_reduce(Matrix x, Rows rows) = 0;
+  // Whether all_reduce_norm() can take x; if not, the sum and the norm are two.
+  virtual bool has_all_reduce_norm(Matrix x) const = 0;
+  // `norm` is the weight's device address.
+  virtual Status all_reduce_norm(Matrix x, Rows rows, const void* norm, float eps,
+                                 Matrix normed) = 0;
   virtual Status all_gather(Matrix part, Rows rows, Matrix whole) = 0;
   // Why a step may not end: a failure that the other ranks or the library noticed. Ok if none did.
   virtual Status health() = 0;

@@ -161,6 +161,12 @@ class Ops {
     static_cast<void>(rows);
     return unimplemented("this device runs on one rank only");
   }
+  // The sum, then normed = rms_norm(x) * norm: what closes each half of a layer on several ranks.
+  virtual Status all_reduce_norm(Matrix x, Rows rows, const Weight& norm, float eps,
+                                 Matrix normed) {
+    ENCORE_RETURN_IF_ERROR(all_reduce(x, rows));
+    return rms_norm(x, norm, eps, rows, normed);
+  }
   // whole [m, n * ranks] = the ranks' part [m, n] side by side, f32 whatever the activation dtype.
   virtual Status all_gather(Matrix part, Rows rows, Matrix whole) {
     static_cast<void>(part);

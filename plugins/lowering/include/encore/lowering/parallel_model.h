@@ -24,7 +24,7 @@ class RankGroup {
   // each rank, at the same time, each on the thread that will use the device from then on.
   virtual Result<std::unique_ptr<Device>> make_device(int32_t rank) = 0;
   // A rank is lost: ends collectives that wait for it, with an error where they can give one.
-  // Nothing is computed any more. Any thread.
+  // Nothing is computed any more. Any thread, any number of times.
   virtual void abort() = 0;
 };
 
