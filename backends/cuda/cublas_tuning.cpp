@@ -17,7 +17,7 @@ constexpr float kHopeless = 1.3F;
 // Long enough that the clock's half microsecond and the gap before the first call do not decide.
 constexpr float kTimedUs = 400.0F;
 constexpr int kMaxRepeats = 20;
-constexpr int kRounds = 2;
+constexpr int kRounds = 3;
 
 // Times one algorithm of a product.
 class Trial {

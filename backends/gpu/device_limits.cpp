@@ -1,11 +1,11 @@
 #include "device_limits.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "gpu_status.h"
 #include "gpu_stream.h"
 #include "kernels/gpu/read_memory.h"
+#include "noise.h"
 #include "stream_timer.h"
 
 namespace encore::gpu {
@@ -14,7 +14,6 @@ namespace {
 constexpr int64_t kReadBytes = int64_t{2} << 30;  // far past any cache
 constexpr int32_t kSize = 8192;                   // of a square product
 constexpr int kRounds = 9;
-constexpr size_t kNoiseElements = (size_t{4} << 20U) + 4104;  // in no step with the rows
 
 // The best of some rounds: limits are what can be reached.
 template <typename Enqueue>
@@ -26,28 +25,6 @@ Result<double> best_us(StreamTimer& timer, gpuStream_t stream, const Enqueue& en
     best = std::min(best, static_cast<double>(us));
   }
   return best;
-}
-
-// bf16 numbers from -1 to 1 with random bits: matrix units take less power, and so run faster, on
-// numbers that are all alike.
-Status fill_with_noise(std::byte* data, int64_t bytes, gpuStream_t stream) {
-  std::vector<uint16_t> noise(kNoiseElements);
-  uint32_t state = 1;
-  for (uint16_t& value : noise) {
-    state = state * 1664525U + 1013904223U;
-    value = static_cast<uint16_t>(0x3F00U | ((state >> 16U) & 0x807FU));
-  }
-  auto done = static_cast<int64_t>(noise.size() * sizeof(uint16_t));
-  ENCORE_RETURN_IF_ERROR(gpu_status(
-      gpuMemcpyAsync(data, noise.data(), static_cast<size_t>(done), gpuMemcpyHostToDevice, stream),
-      "copying noise"));
-  for (; done < bytes; done *= 2) {
-    ENCORE_RETURN_IF_ERROR(gpu_status(
-        gpuMemcpyAsync(data + done, data, static_cast<size_t>(std::min(done, bytes - done)),
-                       gpuMemcpyDeviceToDevice, stream),
-        "filling measured memory"));
-  }
-  return gpu_status(gpuStreamSynchronize(stream), "filling measured memory");
 }
 
 }  // namespace

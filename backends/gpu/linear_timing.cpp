@@ -7,6 +7,7 @@
 #include "graph.h"
 #include "kernels/gpu/norm.h"
 #include "kernels/gpu/rows.h"
+#include "noise.h"
 
 namespace encore::gpu {
 namespace {
@@ -74,14 +75,16 @@ Result<std::unique_ptr<LinearTiming>> LinearTiming::create(std::span<const Linea
   ENCORE_ASSIGN_OR_RETURN(timing->y_, allocate(y_bytes));
   ENCORE_ASSIGN_OR_RETURN(timing->z_, allocate(x_bytes));
   ENCORE_ASSIGN_OR_RETURN(timing->sums_, allocate(sums_bytes));
-  // Small positive numbers, whatever the element.
   for (lowering::DeviceMemoryBlock* block :
-       {timing->x_.get(), timing->y_.get(), timing->z_.get(), timing->sums_.get()}) {
+       {timing->x_.get(), timing->y_.get(), timing->z_.get()}) {
     ENCORE_RETURN_IF_ERROR(
-        gpu_status(gpuMemsetAsync(block->data(), 0x3C, static_cast<size_t>(block->bytes()),
-                                  static_cast<gpuStream_t>(stream)),
-                   "filling operands of timed products"));
+        fill_with_noise(block->data(), block->bytes(), static_cast<gpuStream_t>(stream)));
   }
+  // Small positive numbers, and many rows: see all_rows().
+  ENCORE_RETURN_IF_ERROR(gpu_status(
+      gpuMemsetAsync(timing->sums_->data(), 0x3C, static_cast<size_t>(timing->sums_->bytes()),
+                     static_cast<gpuStream_t>(stream)),
+      "filling operands of timed products"));
   return timing;
 }
 
