@@ -19,7 +19,7 @@ Status fill_with_noise(std::byte* data, int64_t bytes, gpuStream_t stream) {
     state = state * 1664525U + 1013904223U;
     value = static_cast<uint16_t>(0x3F00U | ((state >> 16U) & 0x807FU));
   }
-  auto done = static_cast<int64_t>(noise.size() * sizeof(uint16_t));
+  int64_t done = std::min(bytes, static_cast<int64_t>(noise.size() * sizeof(uint16_t)));
   ENCORE_RETURN_IF_ERROR(gpu_status(
       gpuMemcpyAsync(data, noise.data(), static_cast<size_t>(done), gpuMemcpyHostToDevice, stream),
       "copying noise"));
