@@ -1,0 +1,205 @@
+// What a lane of rope_kv_write has of a head, and what is done with it: load, normalise, rotate,
+// store.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gpu/rope.h"
+#include "pack.cuh"
+#include "vendor.h"
+#include "warp.cuh"
+
+namespace encore::gpu {
+
+// How rope_kv_write divides a head: into units of 2 * W elements, one a lane. A unit below `pairs`
+// / W holds W pairs: W elements and their W partners. Others hold elements that are not rotated.
+// The lanes of a head are a power of two, so that they can add up by shuffles.
+struct HeadSplit {
+  int32_t pairs;
+  int32_t rotated_units;
+  int32_t units;
+  int32_t lanes;
+};
+
+// Sizes of KvLayout, whose functions are the host's.
+struct KvStrides {
+  int64_t page_bytes;
+  int64_t half;  // elements
+  int64_t head;  // elements
+};
+
+// Where the two packs of a unit begin in the head; the second is not there if it is at head_dim.
+struct UnitPlace {
+  int32_t first;
+  int32_t second;
+};
+template <int W>
+__device__ inline UnitPlace place_of(const RopeKvArgs& args, const HeadSplit& split, int32_t unit) {
+  const bool halves = args.pairing == RopePairing::kHalfSplit && unit < split.rotated_units;
+  return halves ? UnitPlace{unit * W, unit * W + split.pairs}
+                : UnitPlace{2 * unit * W, 2 * unit * W + W};
+}
+
+// The two packs of a unit.
+template <int W>
+struct Unit {
+  Pack<W> first;
+  Pack<W> second;
+};
+template <int W>
+__device__ inline Unit<W> load_unit(const bf16* head, const UnitPlace& place, int32_t head_dim) {
+  Unit<W> unit{};
+  unit.first = load_pack<W>(head + place.first);
+  if (place.second < head_dim) unit.second = load_pack<W>(head + place.second);
+  return unit;
+}
+
+// REQUIRES: `from` aligned to 16 bytes if W is a multiple of 4.
+template <int W>
+__device__ inline void load_floats(const float* from, float (&values)[W]) {
+  struct alignas(W % 4 == 0 ? 16 : 4) Floats {
+    float values[W % 4 == 0 ? 4 : 1];
+  };
+  constexpr int kStep = sizeof(Floats) / sizeof(float);
+#pragma unroll
+  for (int i = 0; i < W; i += kStep) {
+    const Floats some = *reinterpret_cast<const Floats*>(from + i);
+#pragma unroll
+    for (int j = 0; j < kStep; ++j) values[i + j] = some.values[j];
+  }
+}
+
+template <int W>
+__device__ inline float squares(const float (&a)[W]) {
+  float sum = 0.0F;
+#pragma unroll
+  for (int i = 0; i < W; ++i) sum += a[i] * a[i];
+  return sum;
+}
+
+// The fused products are written out, so that the bits are those of every kernel made of this.
+template <int W>
+__device__ inline void rotate_halves(const float* cosines, const float* sines, float (&a)[W],
+                                     float (&b)[W]) {
+#pragma unroll
+  for (int i = 0; i < W; ++i) {
+    const float first = a[i];
+    a[i] = fmaf(first, cosines[i], -(b[i] * sines[i]));
+    b[i] = fmaf(b[i], cosines[i], first * sines[i]);
+  }
+}
+
+// Element i of the unit is a[i], or b[i - W]; pair j is elements 2j and 2j + 1.
+template <int W>
+__device__ inline void rotate_adjacent(const float* cosines, const float* sines, float (&a)[W],
+                                       float (&b)[W]) {
+#pragma unroll
+  for (int j = 0; j < W; ++j) {
+    float& even = 2 * j < W ? a[2 * j < W ? 2 * j : 0] : b[2 * j < W ? 0 : 2 * j - W];
+    float& odd =
+        2 * j + 1 < W ? a[2 * j + 1 < W ? 2 * j + 1 : 0] : b[2 * j + 1 < W ? 0 : 2 * j + 1 - W];
+    const float first = even;
+    even = fmaf(first, cosines[j], -(odd * sines[j]));
+    odd = fmaf(odd, cosines[j], first * sines[j]);
+  }
+}
+
+template <int W>
+__device__ inline void store_values(Element element, std::byte* page, int64_t at,
+                                    const float (&values)[W]) {
+  switch (element) {
+    case Element::kBF16:
+      return store_pack(reinterpret_cast<bf16*>(page) + at, pack_of(values));
+    case Element::kF16: {
+      struct alignas(2 * W) Halves {
+        f16 values[W];
+      } halves;
+#pragma unroll
+      for (int i = 0; i < W; ++i) halves.values[i] = __float2half_rn(values[i]);
+      *reinterpret_cast<Halves*>(reinterpret_cast<f16*>(page) + at) = halves;
+      return;
+    }
+    case Element::kF32:
+#pragma unroll
+      for (int i = 0; i < W; ++i) reinterpret_cast<float*>(page)[at + i] = values[i];
+      return;
+  }
+}
+
+// A head of q, k or v: `index` counts them in this order.
+struct Head {
+  int32_t index;
+  bool is_q;
+  bool is_k;
+  bool has_work;  // it is there, and so is this lane's unit
+
+  __device__ Head(const RopeKvArgs& args, int32_t i, bool has_unit)
+      : index(i),
+        is_q(i < args.num_heads),
+        is_k(!is_q && i < args.num_heads + args.kv.layout.num_kv_heads),
+        has_work(has_unit && i < args.num_heads + 2 * args.kv.layout.num_kv_heads) {}
+  // Null: no norm.
+  __device__ const bf16* weight(const RopeKvArgs& args) const {
+    return static_cast<const bf16*>(is_q   ? args.q_norm_weight
+                                    : is_k ? args.k_norm_weight
+                                           : nullptr);
+  }
+};
+
+// Where a token's keys and values go: what comes before the head, and the row in it.
+struct CacheRow {
+  std::byte* page;  // null: nowhere
+  int64_t row;      // elements
+
+  __device__ CacheRow(const RopeKvArgs& args, const KvStrides& strides, int32_t slot)
+      : page(nullptr), row(0) {
+    if (slot < 0) return;
+    const auto page_size = static_cast<uint32_t>(args.kv.layout.page_size);
+    const uint32_t page_id = static_cast<uint32_t>(slot) / page_size;
+    page = args.kv.data + static_cast<int64_t>(page_id) * strides.page_bytes;
+    row = static_cast<int64_t>(static_cast<uint32_t>(slot) - page_id * page_size) *
+          args.kv.layout.head_dim;
+  }
+};
+
+// Multiplies by the weight over the root mean square of the head, whose lanes add it up together,
+// also if the head has no norm.
+template <int W>
+__device__ inline void normalise(const RopeKvArgs& args, const HeadSplit& split, bool has_norm,
+                                 const Unit<W>& weight, float (&a)[W], float (&b)[W]) {
+  float sum = squares(a) + squares(b);
+  for (int32_t mask = split.lanes / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+  if (!has_norm) return;
+  const float inverse = rsqrtf(sum / static_cast<float>(args.kv.layout.head_dim) + args.norm_eps);
+  float weight_a[W];
+  float weight_b[W];
+  unpack(weight.first, weight_a);
+  unpack(weight.second, weight_b);
+#pragma unroll
+  for (int i = 0; i < W; ++i) {
+    a[i] *= inverse * weight_a[i];
+    b[i] *= inverse * weight_b[i];
+  }
+}
+
+// q in place, k and v to the cache. `x`: the head.
+template <int W>
+__device__ inline void store_unit(const RopeKvArgs& args, const KvStrides& strides,
+                                  const Head& head, const UnitPlace& place, const CacheRow& cache,
+                                  bf16* x, const float (&a)[W], const float (&b)[W]) {
+  const KvLayout& layout = args.kv.layout;
+  const bool two = place.second < layout.head_dim;
+  if (head.is_q) {
+    store_pack(x + place.first, pack_of(a));
+    if (two) store_pack(x + place.second, pack_of(b));
+    return;
+  }
+  if (cache.page == nullptr) return;
+  const int32_t kv_head = head.index - args.num_heads - (head.is_k ? 0 : layout.num_kv_heads);
+  const int64_t row = (head.is_k ? 0 : strides.half) + kv_head * strides.head + cache.row;
+  store_values(layout.element, cache.page, row + place.first, a);
+  if (two) store_values(layout.element, cache.page, row + place.second, b);
+}
+
+}  // namespace encore::gpu
