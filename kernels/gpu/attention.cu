@@ -20,6 +20,7 @@ constexpr int32_t kMaxPlaces = 2048;
 constexpr int32_t kMaxCluster = 8;
 constexpr int32_t kMinClusterKeys = 256;  // a block's share of a piece, in a cluster
 constexpr int32_t kMinBlockKeys = 128;    // of a block alone
+constexpr int32_t kMaxPacked = 8;         // heads in a prefill tile: more would make tiles many
 
 constexpr int32_t ceil_div(int32_t a, int32_t b) { return (a + b - 1) / b; }
 constexpr size_t align256(size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -103,7 +104,11 @@ DecodeGrid decode_grid(const AttentionShape& shape, const AttentionBounds& bound
 }
 
 int32_t prefill_tile_rows(const AttentionShape& shape, AttentionPath path) {
-  return path == AttentionPath::kHopper && shape.kv.head_dim != 96 ? 128 : 64;
+  // The heads that share a KV head lie side by side in a tile, in even groups of at most
+  // kMaxPacked: requests that do not fill a tile then waste less of it.
+  const int32_t group = shape.num_heads / shape.kv.num_kv_heads;
+  const int32_t packed = ceil_div(group, ceil_div(group, kMaxPacked));
+  return (path == AttentionPath::kHopper && shape.kv.head_dim != 96 ? 128 : 64) / packed;
 }
 
 int32_t max_prefill_tiles(const AttentionShape& shape, const AttentionBounds& bounds,
