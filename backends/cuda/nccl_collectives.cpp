@@ -1,5 +1,7 @@
 #include "nccl_collectives.h"
 
+#include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,6 +18,8 @@ using lowering::Rows;
 // an algorithm sets up when it first runs cannot be set up in a capture.
 constexpr int64_t kWarmUpBytes[] = {int64_t{256} << 10, int64_t{1} << 20, int64_t{4} << 20,
                                     int64_t{16} << 20, int64_t{64} << 20};
+
+constexpr std::chrono::milliseconds kAbortWait(300);
 
 class NcclCollectives final : public lowering::Collectives {
  public:
@@ -134,12 +138,17 @@ Result<std::shared_ptr<lowering::Collectives>> CudaPeers::collectives(
 void CudaPeers::abort() {
   if (aborted_.exchange(true)) return;
   memory_->abort();
-  // Aborting may wait for kernels that never end; nobody waits for it.
+  // NCCL lets its kernels go at once, but then waits for graphs that are never freed. So nobody
+  // waits for it for long: only that a process which ends now does not end in the midst of it.
+  std::vector<std::future<void>> ended;
   for (ncclComm_t communicator : communicators_) {
-    std::thread([abort = nccl_.comm_abort, communicator]() {
-      static_cast<void>(abort(communicator));
-    }).detach();
+    std::packaged_task<void()> task(
+        [abort = nccl_.comm_abort, communicator]() { static_cast<void>(abort(communicator)); });
+    ended.push_back(task.get_future());
+    std::thread(std::move(task)).detach();
   }
+  const auto limit = std::chrono::steady_clock::now() + kAbortWait;
+  for (const std::future<void>& one : ended) static_cast<void>(one.wait_until(limit));
 }
 
 }  // namespace encore::cuda

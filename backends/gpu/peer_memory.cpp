@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gpu_status.h"
+#include "gpu_stream.h"
 #include "vendor.h"
 
 namespace encore::gpu {
@@ -16,9 +17,12 @@ Result<std::unique_ptr<lowering::DeviceMemoryBlock>> allocate_zeros(MemoryAccoun
                                                                     int64_t bytes,
                                                                     const std::string& name) {
   ENCORE_ASSIGN_OR_RETURN(auto block, allocate_device(account, bytes, name));
-  ENCORE_RETURN_IF_ERROR(gpu_status(
-      gpuMemsetAsync(block->data(), 0, static_cast<size_t>(bytes), nullptr), "clearing " + name));
-  ENCORE_RETURN_IF_ERROR(gpu_status(gpuDeviceSynchronize(), "clearing " + name));
+  // A stream of its own: other threads may be capturing on this device.
+  ENCORE_ASSIGN_OR_RETURN(const std::unique_ptr<GpuStream> stream, GpuStream::create());
+  ENCORE_RETURN_IF_ERROR(
+      gpu_status(gpuMemsetAsync(block->data(), 0, static_cast<size_t>(bytes), stream->get()),
+                 "clearing " + name));
+  ENCORE_RETURN_IF_ERROR(gpu_status(gpuStreamSynchronize(stream->get()), "clearing " + name));
   return block;
 }
 

@@ -8,6 +8,7 @@
 #include "gpu_status.h"
 #include "gpu_test_support.h"
 #include "kernels/gpu/all_reduce.h"
+#include "kernels/gpu/norm.h"
 #include "peer_memory.h"
 
 namespace encore::gpu::testing {
@@ -70,6 +71,26 @@ class PeerTest : public ::testing::TestWithParam<Where> {
   std::array<gpuStream_t, kRanks> streams_ = {};
 };
 
+constexpr uint16_t kPoison = 0xCDCD;
+
+void expect_normed_row(bool live, const uint16_t* x, const std::vector<uint16_t>& norm,
+                       const uint16_t* found, double eps) {
+  double squares = 0.0;
+  for (size_t i = 0; i < norm.size(); ++i) {
+    squares += static_cast<double>(from_bf16(x[i])) * from_bf16(x[i]);
+  }
+  const double root = std::sqrt(squares / static_cast<double>(norm.size()) + eps);
+  for (size_t i = 0; i < norm.size(); ++i) {
+    if (!live) {
+      ASSERT_EQ(found[i], kPoison) << "element " << i;
+      continue;
+    }
+    // One bf16 rounding, and f32 sums.
+    const double expected = from_bf16(x[i]) / root * from_bf16(norm[i]);
+    ASSERT_NEAR(from_bf16(found[i]), expected, std::abs(expected) * 0.00395 + 1e-30);
+  }
+}
+
 struct SumCase {
   int32_t live;
   int32_t maximum;
@@ -111,6 +132,62 @@ TEST_P(PeerTest, SumsAreThoseOfF32InTheOrderOfRanksOnEveryRank) {
                                         ? to_bf16(from_bf16(inputs[0][i]) + from_bf16(inputs[1][i]))
                                         : inputs[rank][i];
           ASSERT_EQ(found[i], expected) << "rank " << rank << ", element " << i;
+        }
+      }
+    }
+  }
+}
+
+// The sum, its rounding and the norm: each element of the norm against f64, and all bits against
+// those of the two kernels.
+TEST_P(PeerTest, SumsWithNormAreTheTwoKernels) {
+  constexpr float kEps = 0.5F;  // large enough to show
+  constexpr SumCase kNormed[] = {{1, 1, 8},    {1, 1, 4096},  {3, 8, 2056},    {0, 4, 512},
+                                 {2, 3, 8200}, {6, 8, 16384}, {100, 128, 4096}};
+  uint32_t seed = 1000;
+  for (int32_t round = 0; round < 2; ++round) {
+    for (const SumCase& size : kNormed) {
+      SCOPED_TRACE(std::to_string(size.live) + " of " + std::to_string(size.maximum) + " rows x " +
+                   std::to_string(size.columns));
+      const auto columns = static_cast<size_t>(size.columns);
+      const auto count = static_cast<size_t>(size.maximum) * columns;
+      const std::vector<uint16_t> norm = random_bf16(columns, ++seed);
+      std::array<std::vector<uint16_t>, kRanks> inputs;
+      std::array<std::unique_ptr<DeviceBuffer<uint16_t>>, kRanks> fused, sum, weight, normed, apart;
+      std::array<std::unique_ptr<DeviceBuffer<int32_t>>, kRanks> live;
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        inputs[rank] = random_bf16(count, ++seed, 3.0F);
+        fused[rank] = buffer(rank, inputs[rank]);
+        sum[rank] = buffer(rank, inputs[rank]);
+        weight[rank] = buffer(rank, norm);
+        normed[rank] = buffer(rank, std::vector<uint16_t>(count, kPoison));
+        apart[rank] = buffer(rank, std::vector<uint16_t>(count, kPoison));
+        live[rank] = buffer(rank, std::vector<int32_t>{size.live});
+      }
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        select(rank);
+        const LiveRows rows{live[rank]->get(), size.maximum};
+        const Peers peers = memory_->peers(rank);
+        ENCORE_GPU_OK(peer_all_reduce_norm({{peers, rows, fused[rank]->get(), size.columns},
+                                            weight[rank]->get(),
+                                            normed[rank]->get(),
+                                            kEps},
+                                           launch(rank)));
+        ENCORE_GPU_OK(peer_all_reduce({peers, rows, sum[rank]->get(), size.columns}, launch(rank)));
+        ENCORE_GPU_OK(rms_norm({rows, sum[rank]->get(), size.columns, weight[rank]->get(),
+                                apart[rank]->get(), size.columns, size.columns, kEps},
+                               launch(rank)));
+      }
+      ASSERT_TRUE(finished());
+      for (int32_t rank = 0; rank < kRanks; ++rank) {
+        select(rank);
+        const std::vector<uint16_t> hidden = fused[rank]->host();
+        const std::vector<uint16_t> found = normed[rank]->host();
+        ASSERT_EQ(hidden, sum[rank]->host()) << "rank " << rank;
+        ASSERT_EQ(found, apart[rank]->host()) << "rank " << rank;
+        for (int32_t row = 0; row < size.maximum; ++row) {
+          expect_normed_row(row < size.live, &hidden[row * columns], norm, &found[row * columns],
+                            kEps);
         }
       }
     }
@@ -226,6 +303,23 @@ TEST_P(PeerTest, AbortEndsAWaitForARankThatNeverComes) {
   EXPECT_TRUE(finished());
 }
 
+// As when a rank fails after the others' steps were submitted: a step has a call for each half of
+// each layer, and all are let go.
+TEST_P(PeerTest, AbortEndsAWholeStepWithinASecond) {
+  auto x = buffer(0, std::vector<uint16_t>(64 * 4096));
+  auto norm = buffer(0, std::vector<uint16_t>(4096));
+  auto live = buffer(0, std::vector<int32_t>{64});
+  select(0);
+  for (int32_t call = 0; call < 160; ++call) {
+    ENCORE_GPU_OK(peer_all_reduce_norm(
+        {{memory_->peers(0), {live->get(), 64}, x->get(), 4096}, norm->get(), x->get(), 1e-5F},
+        launch(0)));
+  }
+  EXPECT_FALSE(finished(0.2));
+  memory_->abort();
+  EXPECT_TRUE(finished(1.0));
+}
+
 TEST_P(PeerTest, WhatCannotBeDoneIsRefused) {
   auto x = buffer(0, std::vector<uint16_t>(4096));
   auto live = buffer(0, std::vector<int32_t>{1});
@@ -233,6 +327,9 @@ TEST_P(PeerTest, WhatCannotBeDoneIsRefused) {
   EXPECT_EQ(peer_all_reduce({peers, {live->get(), 1}, x->get(), 12}, launch(0)),
             gpuErrorInvalidValue);
   EXPECT_EQ(peer_all_reduce({peers, {live->get(), 129}, x->get(), 4096}, launch(0)),
+            gpuErrorInvalidValue);
+  EXPECT_EQ(peer_all_reduce_norm(
+                {{peers, {live->get(), 1}, x->get(), 16392}, x->get(), x->get(), 1.0F}, launch(0)),
             gpuErrorInvalidValue);
   EXPECT_EQ(peer_all_gather({peers, {live->get(), 1}, x->get(), x->get(), 6}, launch(0)),
             gpuErrorInvalidValue);

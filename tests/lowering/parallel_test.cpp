@@ -1,17 +1,20 @@
 // Several ranks compute what one computes, decide together, and end together. On the CPU backend.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../runners/step_driver.h"
 #include "cpu_ranks.h"
 #include "encore/lowering/lowered_model.h"
 #include "faulty_ranks.h"
+#include "parallel_core.h"
 #include "random_model.h"
 
 namespace encore::testing {
@@ -294,6 +297,35 @@ TEST(ParallelFailure, ARankThatFailsAloneIsNamed) {
   ASSERT_TRUE(rig.capture().ok());
   rig.faults.launches_fail = true;
   expect_lost(rig, step_once(rig), "rank 1: the device has fallen off the bus");
+}
+
+// Ranks whose devices work by themselves: a step is submitted long before it meets anybody.
+class AsynchronousRanks final : public lowering::RankGroup {
+ public:
+  explicit AsynchronousRanks(std::shared_ptr<std::atomic<int32_t>> aborts)
+      : aborts_(std::move(aborts)) {}
+  int32_t size() const override { return 2; }
+  Result<std::unique_ptr<lowering::Device>> make_device(int32_t) override {
+    return unimplemented("this test needs none");
+  }
+  void abort() override { ++*aborts_; }
+
+ private:
+  std::shared_ptr<std::atomic<int32_t>> aborts_;
+};
+
+// Rank 0's device waits for rank 1 for ever, although rank 0's thread has answered.
+TEST(ParallelFailure, WhatTheOtherRanksHaveSubmittedIsEnded) {
+  auto aborts = std::make_shared<std::atomic<int32_t>>(0);
+  auto core = lowering::ParallelCore::create(std::make_unique<AsynchronousRanks>(aborts), {});
+  ASSERT_TRUE(core.ok());
+  const auto submit = [](int32_t rank) {
+    return rank == 1 ? internal_error("no such kernel") : Status{};
+  };
+  const Status status = (*core)->step({"submitting", 7}, submit);
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_NE(status.message().find("rank 1"), std::string::npos) << status.message();
+  EXPECT_GT(aborts->load(), 0);
 }
 
 TEST(ParallelFailure, RanksThatSampleDifferentTokensAreNoticed) {

@@ -207,7 +207,10 @@ Result<std::unique_ptr<Model>> ParallelModel::load(std::unique_ptr<RankGroup> gr
       {"loading"},
       [&](int32_t rank) {
         Status status = load_rank(rank);
-        if (!status.ok()) progress.cancel();  // the others need not go on
+        if (!status.ok()) {  // the others need not go on, nor wait for this one
+          progress.cancel();
+          core->group().abort();
+        }
         return status;
       },
       [&]() { progress.report(); }));
