@@ -1,4 +1,5 @@
-// All-reduce in a graph, 4 KB to 4 MB of bf16 between two GPUs: the peers' kernel beside NCCL's.
+// All-reduce in a graph, 4 KB to 4 MB of bf16 between two GPUs: the peers' kernel beside NCCL's;
+// and what closes a layer's half, a sum and a norm, in one kernel and in two.
 //
 //   all_reduce_bench
 //
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "kernels/gpu/all_reduce.h"
+#include "kernels/gpu/norm.h"
 #include "nccl_library.h"
 #include "peer_memory.h"
 
@@ -28,6 +30,7 @@ constexpr int32_t kSums = 50;
 constexpr int32_t kReplays = 20;
 constexpr int64_t kMaxBytes = int64_t{4} << 20;
 constexpr int32_t kColumns = 2048;
+constexpr float kEps = 1e-5F;
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
@@ -43,6 +46,8 @@ void check(const encore::Status& status) {
 struct Rank {
   cudaStream_t stream = nullptr;
   void* x = nullptr;
+  void* norm = nullptr;
+  void* normed = nullptr;
   int32_t* live = nullptr;
   ncclComm_t communicator = nullptr;
 };
@@ -121,10 +126,27 @@ int main() {
     check(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "stream");
     check(cudaMalloc(&rank.x, kMaxBytes), "memory");
     check(cudaMemset(rank.x, 0, kMaxBytes), "memory");
+    check(cudaMalloc(&rank.norm, kColumns * 2), "memory");
+    check(cudaMemset(rank.norm, 0, kColumns * 2), "memory");
+    check(cudaMalloc(&rank.normed, kMaxBytes), "memory");
     check(cudaMalloc(&rank.live, sizeof(int32_t)), "memory");
     check(cudaMemcpy(rank.live, &rows, sizeof(rows), cudaMemcpyHostToDevice), "memory");
   }
-  std::printf("%10s %12s %12s %12s\n", "bytes", "peers us", "NCCL us", "peers GB/s");
+  std::printf("%10s %12s %12s %12s %14s %14s\n", "bytes", "peers us", "NCCL us", "peers GB/s",
+              "with norm us", "sum + norm us");
+  const auto sum_and_norm = [&](int32_t i, int32_t size_rows, bool fused) {
+    const Rank& rank = ranks[static_cast<size_t>(i)];
+    const encore::gpu::LiveRows live{rank.live, size_rows};
+    const encore::gpu::Launch launch{rank.stream, true};
+    const encore::gpu::PeerSumArgs sum{(*memory)->peers(i), live, rank.x, kColumns};
+    const auto run = [](encore::gpu::LaunchError error) {
+      check(static_cast<cudaError_t>(error), "sum and norm");
+    };
+    if (fused) return run(peer_all_reduce_norm({sum, rank.norm, rank.normed, kEps}, launch));
+    run(peer_all_reduce(sum, launch));
+    run(rms_norm({live, rank.x, kColumns, rank.norm, rank.normed, kColumns, kColumns, kEps},
+                 launch));
+  };
   for (int64_t bytes = 4096; bytes <= kMaxBytes; bytes *= 2) {
     // The live count is the largest size's: the recorded maximum bounds it.
     const auto size_rows = static_cast<int32_t>(bytes / 2 / kColumns);
@@ -135,6 +157,8 @@ int main() {
                 {rank.stream, true})),
             "sum");
     });
+    const double with_norm = time_sums(ranks, [&](int32_t i) { sum_and_norm(i, size_rows, true); });
+    const double apart = time_sums(ranks, [&](int32_t i) { sum_and_norm(i, size_rows, false); });
     const double library = time_sums(ranks, [&](int32_t i) {
       const Rank& rank = ranks[static_cast<size_t>(i)];
       check(encore::cuda::nccl_status(
@@ -143,8 +167,8 @@ int main() {
                            rank.communicator, rank.stream),
           "NCCL sum"));
     });
-    std::printf("%10lld %12.2f %12.2f %12.1f\n", static_cast<long long>(bytes), peers, library,
-                static_cast<double>(bytes) / peers / 1000.0);
+    std::printf("%10lld %12.2f %12.2f %12.1f %14.2f %14.2f\n", static_cast<long long>(bytes), peers,
+                library, static_cast<double>(bytes) / peers / 1000.0, with_norm, apart);
   }
   return 0;
 }

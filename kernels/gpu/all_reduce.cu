@@ -149,11 +149,12 @@ __device__ inline void leave_number(uint32_t* counters, Counter calls, Counter a
                                     uint32_t number) {
   __syncthreads();
   if (threadIdx.x != 0) return;
-  __threadfence();
-  if (atomicAdd(&counters[arrivals], 1U) == gridDim.x - 1) {
+  if (gridDim.x > 1) {  // a lone block is spared the fence, which waits for the link
+    __threadfence();
+    if (atomicAdd(&counters[arrivals], 1U) != gridDim.x - 1) return;
     counters[arrivals] = 0;
-    counters[calls] = number;
   }
+  counters[calls] = number;
 }
 
 // Adds the two bf16 of a word.
