@@ -39,8 +39,8 @@ LaunchError step_tables(const StepTablesArgs& args, const Launch& launch);
 
 // In each layer: normalises (if asked) and rotates q and k, writes q back in place, and writes k
 // and v into the cache. Arithmetic in f32, one rounding to bf16 at the end (norm and rotation do
-// not round in between). Elements of a head from rotary_dim on are not rotated. Rows up to the maximum may be
-// read.
+// not round in between). Elements of a head from rotary_dim on are not rotated. All rows up
+// to the maximum may be read.
 struct RopeKvArgs {
   LiveRows tokens;
   void* qkv = nullptr;     // [tokens, (num_heads + 2 * num_kv_heads) * head_dim] bf16: q, k, v
