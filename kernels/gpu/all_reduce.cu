@@ -218,6 +218,16 @@ __global__ void __launch_bounds__(kSumThreads) peer_sum_kernel(PeerSumArgs args)
   release_next_kernel();
 }
 
+// This thread's packs of a row.
+template <int kPacks>
+__device__ inline void load_row(uint4 (&own)[kPacks], const bf16* x, int32_t row, int32_t packs) {
+#pragma unroll
+  for (int k = 0; k < kPacks; ++k) {
+    const auto p = static_cast<int32_t>(threadIdx.x + k * blockDim.x);
+    own[k] = p < packs ? load_words(x, int64_t{row} * packs + p) : uint4{};
+  }
+}
+
 // As peer_sum_kernel, a row a block, which then has what it needs to normalise it.
 template <int kPacks>
 __global__ void __launch_bounds__(kMaxNormThreads) peer_sum_norm_kernel(PeerSumNormArgs args) {
@@ -237,18 +247,24 @@ __global__ void __launch_bounds__(kMaxNormThreads) peer_sum_norm_kernel(PeerSumN
   wait_for_previous_kernel();
   const uint32_t call = peers.counters[kSumCalls] + 1;
   const int32_t live = min(*args.sum.rows.live, args.sum.rows.maximum);
+  // The row too, while these are under way.
+  uint4 own[kPacks];
+  load_row(own, x, first_row, packs);
   __syncthreads();
   const uint32_t half = call % 2;
   // One row is exchanged even if none is live, as in peer_sum_kernel.
   const int32_t rows = max(live, 1);
   for (int32_t row = first_row; row < rows; row += blocks) {
-    for (int32_t p = thread; p < packs; p += threads) {
+    if (row != first_row) load_row(own, x, row, packs);
+#pragma unroll
+    for (int k = 0; k < kPacks; ++k) {
+      const int32_t p = thread + k * threads;
+      if (p >= packs) continue;
       const int64_t i = int64_t{row} * packs + p;
-      const uint4 own = load_words(x, i);
       for (int32_t step = 1; step < peers.num_ranks; ++step) {
         void* to = inboxes[(peers.rank + step) % peers.num_ranks];
-        store_line(inbox.sum_line(to, half, peers.rank, 0) + i, own.x, own.y, call);
-        store_line(inbox.sum_line(to, half, peers.rank, 1) + i, own.z, own.w, call);
+        store_line(inbox.sum_line(to, half, peers.rank, 0) + i, own[k].x, own[k].y, call);
+        store_line(inbox.sum_line(to, half, peers.rank, 1) + i, own[k].z, own[k].w, call);
       }
     }
   }
@@ -257,16 +273,16 @@ __global__ void __launch_bounds__(kMaxNormThreads) peer_sum_norm_kernel(PeerSumN
   leave_number(peers.counters, kSumCalls, kSumArrivals, call);
   void* own_inbox = inboxes[peers.rank];
   for (int32_t row = first_row; row < rows; row += blocks) {
+    load_row(own, x, row, packs);
     Pack8 values[kPacks] = {};
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
       const int32_t p = thread + k * threads;
       if (p >= packs) continue;
       const int64_t i = int64_t{row} * packs + p;
-      const uint4 own = load_words(x, i);
       float sum[8] = {};
       for (int32_t from = 0; from < peers.num_ranks; ++from) {
-        add_words(sum, from == peers.rank ? own
+        add_words(sum, from == peers.rank ? own[k]
                                           : await_pack(inbox.sum_line(own_inbox, half, from, 0) + i,
                                                        inbox.sum_line(own_inbox, half, from, 1) + i,
                                                        call, peers.abort));
