@@ -1,7 +1,7 @@
 // Speed of a whole model of real widths with random weights, through a plugin, in every mode.
 //
 //   model_bench --plugin=PATH [--shape=llama-3.1-8b] [--layers=N] [--tensor=N]
-//              [--quick] [--verbose] [--option=key=value]...
+//              [--page-size=16] [--quick] [--verbose] [--option=key=value]...
 //
 // Prints what capture cost, then decode steps (submitted one ahead, as the engine does) and prefill
 // steps, medians after warm-up, beside the limits that the backend measures in the same run.
@@ -25,14 +25,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int32_t kPageSize = 16;
 constexpr int32_t kMaxRequests = 256;
 constexpr int32_t kMaxTokens = 8192;
 constexpr int32_t kMaxContext = 8192;
-constexpr int32_t kPages = 12000;  // 192,000 tokens
+constexpr int32_t kCacheTokens = 192000;
 constexpr int kSteps = 60;
 constexpr int kWarmSteps = 10;
 constexpr int kRounds = 7;
+
+int32_t page_size = 16;  // --page-size
 
 double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
@@ -65,8 +66,9 @@ class Requests {
  public:
   Requests(int32_t count, int32_t cached, int32_t fresh, int32_t capacity)
       : cached_(cached), fresh_(fresh) {
-    const int32_t pages = (capacity + kPageSize - 1) / kPageSize;
-    if (count * pages > kPages) give_up("the KV cache is too small for this benchmark");
+    const int32_t pages = (capacity + page_size - 1) / page_size;
+    if (count * pages > kCacheTokens / page_size)
+      give_up("the KV cache is too small for this benchmark");
     q_start_.push_back(0);
     page_start_.push_back(0);
     for (int32_t i = 0; i < count; ++i) {
@@ -144,7 +146,7 @@ void fill_context(Runner& prefill, int32_t count, int32_t context, int32_t capac
     ForwardBatch batch = one.batch();
     batch.page_ids =
         whole.page_ids.subspan(static_cast<size_t>(whole.page_start[static_cast<size_t>(i)]),
-                               static_cast<size_t>((context + kPageSize - 1) / kPageSize));
+                               static_cast<size_t>((context + page_size - 1) / page_size));
     const Ticket ticket = take(prefill.submit(batch, one.output()), "submit");
     check(prefill.wait(ticket, -1), "wait");
   }
@@ -217,6 +219,8 @@ Arguments parse(int argc, char** argv) {
       const char* equals = std::strchr(option, '=');
       if (equals == nullptr) give_up("--option wants key=value");
       arguments.options.emplace_back(std::string(option, equals), equals + 1);
+    } else if (const char* tokens = value("--page-size=")) {
+      page_size = std::atoi(tokens);
     } else if (argument == "--verbose") {
       arguments.verbose = true;
     } else if (argument == "--quick") {
@@ -281,7 +285,8 @@ int run(const Arguments& arguments) {
       static_cast<double>(model_info.step_weight_bytes) / 1e9,
       static_cast<double>(model_info.step_weight_bytes) / limits.read_bytes_per_s * 1e3 /
           arguments.tensor);
-  auto kv = take(model->create_kv({kPages, kPageSize, DType::kBF16, false}), "KV cache");
+  auto kv = take(model->create_kv({kCacheTokens / page_size, page_size, DType::kBF16, false}),
+                 "KV cache");
 
   CaptureOptions capture;
   capture.limits.max_requests = kMaxRequests;
