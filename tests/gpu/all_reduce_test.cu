@@ -142,6 +142,17 @@ TEST_P(PeerTest, SumsAreThoseOfF32InTheOrderOfRanksOnEveryRank) {
 // those of the two kernels.
 TEST_P(PeerTest, SumsWithNormAreTheTwoKernels) {
   constexpr float kEps = 0.5F;  // large enough to show
+  // A kernel's first launch waits for the device, which must not be waiting for a rank by then.
+  for (int32_t rank = 0; rank < kRanks; ++rank) {
+    select(rank);
+    auto none = buffer(rank, std::vector<int32_t>{0});
+    auto row = buffer(rank, std::vector<uint16_t>(8));
+    for (const int32_t rows : {1, 1024}) {  // each of its forms
+      ENCORE_GPU_OK(rms_norm(
+          {{none->get(), rows}, row->get(), 8, row->get(), row->get(), 8, 8, kEps}, launch(rank)));
+    }
+    ASSERT_TRUE(finished());
+  }
   constexpr SumCase kNormed[] = {{1, 1, 8},    {1, 1, 4096},  {3, 8, 2056},    {0, 4, 512},
                                  {2, 3, 8200}, {6, 8, 16384}, {100, 128, 4096}};
   uint32_t seed = 1000;
