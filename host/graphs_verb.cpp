@@ -76,6 +76,7 @@ std::vector<TracedStep> trace_steps(Session& session) {
   const int32_t decode = largest_captured(capture.decode);
   std::vector<int32_t> batches = {1};
   if (decode > 1) batches.push_back(decode);
+  steps.reserve(batches.size() + 1);
   for (const int32_t batch : batches) {
     steps.push_back(trace(session, graphs.decode.runner.get(),
                           "decode graph, " + std::to_string(batch) + " requests",

@@ -105,10 +105,10 @@ class RandomWeights final : public WeightSource {
     std::memcpy(&bits, &value, sizeof(bits));
     return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
   }
-  void add(std::string name, std::vector<int64_t> shape) {
+  void add(const std::string& name, std::vector<int64_t> shape) {
     int64_t bytes = 2;
     for (const int64_t size : shape) bytes *= size;
-    infos_.push_back({std::move(name), DType::kBF16, std::move(shape), bytes});
+    infos_.push_back({name, DType::kBF16, std::move(shape), bytes});
   }
 
   std::vector<WeightInfo> infos_;

@@ -86,13 +86,13 @@ Status ParallelCore::lose_silent(const Task& task) {
   return lose_locked(missing + " did not answer while " + describe(task) + errors);
 }
 
-Status ParallelCore::lose(std::string message) {
+Status ParallelCore::lose(const std::string& message) {
   const std::lock_guard<std::mutex> lock(turn_);
   if (!lost_.ok()) return lost_;
-  return lose_locked(std::move(message));
+  return lose_locked(message);
 }
 
-Status ParallelCore::lose_locked(std::string message) {
+Status ParallelCore::lose_locked(const std::string& message) {
   // Also what was submitted and is waiting on a device: a process cannot end before it does.
   group_->abort();
   lost_ = internal_error(message + "; the model cannot go on");

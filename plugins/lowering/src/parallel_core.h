@@ -69,7 +69,7 @@ class ParallelCore : public std::enable_shared_from_this<ParallelCore> {
   const Status& answer(int32_t rank) const { return team_->status(rank); }
 
   // The ranks can no longer be trusted to be at the same point. Returns what every call will now.
-  Status lose(std::string message);
+  Status lose(const std::string& message);
 
   // Frees what belongs to the ranks, on their own threads.
   template <typename T>
@@ -104,7 +104,7 @@ class ParallelCore : public std::enable_shared_from_this<ParallelCore> {
   Status judge(const Task& task, bool all_or_none);
   // Not all ranks answered.
   Status lose_silent(const Task& task);
-  Status lose_locked(std::string message);
+  Status lose_locked(const std::string& message);
 
   std::unique_ptr<RankGroup> group_;
   std::unique_ptr<RankTeam> team_;

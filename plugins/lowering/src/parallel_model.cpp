@@ -147,6 +147,7 @@ Result<RunnerCapture> RanksModel::capture(KvCache& kv, const CaptureOptions& opt
       poll);
   if (!captured.ok()) {
     std::vector<std::unique_ptr<Runner>> runners;
+    runners.reserve(captures.size());
     for (RunnerCapture& capture : captures) runners.push_back(std::move(capture.runner));
     core_->destroy(runners);
     return captured;

@@ -41,6 +41,7 @@ RunnerCapture ParallelRunner::join(std::shared_ptr<ParallelCore> core,
                                    std::vector<RunnerCapture> captures,
                                    const RunnerLimits& limits) {
   std::vector<CaptureReport> reports;
+  reports.reserve(captures.size());
   for (RunnerCapture& capture : captures) reports.push_back(std::move(capture.report));
   std::unique_ptr<ParallelRunner> runner(new ParallelRunner(std::move(core), captures, limits));
   CaptureReport report = runner->merge(reports);
@@ -149,7 +150,7 @@ Status ParallelRunner::wait(Ticket ticket, int64_t timeout_us) {
   }
   const int64_t limit_us = core_->limits().step_us;
   const int64_t wait_us = timeout_us < 0 ? limit_us : std::min(timeout_us, limit_us);
-  const Status waited = core_->await(
+  Status waited = core_->await(
       {"waiting for", slot->step}, wait_us, [this, slot, wait_us](int32_t rank) -> Status {
         RankStep& own = slot->ranks[static_cast<size_t>(rank)];
         if (own.done) return {};
