@@ -1,6 +1,7 @@
 // CUDA devices as an Encore backend.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -58,8 +59,9 @@ class CudaBackend final : public Backend {
   bool overlap_ = true;
   int32_t load_threads_ = 0;
   std::filesystem::path tuning_folder_;
-  int64_t context_bytes_ = 0;  // taken on the device by the driver's context when first used
-  int64_t models_loaded_ = 0;
+  std::atomic<int64_t> context_bytes_ =
+      0;  // taken on the device by the driver's context when first used
+  std::atomic<int64_t> models_loaded_ = 0;
 };
 
 }  // namespace encore::cuda

@@ -144,6 +144,11 @@ Result<int64_t> GpuOps::reserve_workspace(const ModelSpec& spec,
                                           const lowering::WorkspaceRequest& request,
                                           int64_t* added_bytes) {
   *added_bytes = 0;
+  if (request.max_requests > kAttentionMaxRequests) {
+    return invalid_argument("max_requests is " + std::to_string(request.max_requests) +
+                            "; a GPU takes up to " + std::to_string(kAttentionMaxRequests) +
+                            " in a step: lower scheduler.max_running_requests");
+  }
   if (blas_workspace_ == nullptr) {
     ENCORE_ASSIGN_OR_RETURN(
         blas_workspace_, allocate_device(account_, blas_->workspace_bytes(), "the BLAS workspace"));

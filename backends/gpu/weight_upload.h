@@ -34,8 +34,8 @@ struct UploadMemory {
 };
 
 struct UploadOptions {
-  int32_t threads = 0;  // 0: one a core, at most 8
-  int64_t piece_bytes = int64_t{8} << 20;
+  int32_t threads = 0;                     // 0: one a core, at most 8
+  int64_t piece_bytes = int64_t{2} << 20;  // larger ones take longer to page-lock than they save
 };
 
 // Used by one thread, with the device current. Destroying it at any time ends the upload, joins the

@@ -9,7 +9,6 @@
 namespace encore::gpu {
 namespace {
 
-constexpr int32_t kMaxRequests = 1024;
 constexpr int32_t kPlainMaxHeadDim = 256;
 // Decode thread blocks that one multiprocessor holds at once (their shared memory decides).
 constexpr int32_t kBlocksPerProcessor = 2;
@@ -41,7 +40,7 @@ bool tensor_serves(const AttentionShape& shape) {
 
 bool serves(const AttentionShape& shape, const AttentionBounds& bounds, AttentionPath path) {
   return (path == AttentionPath::kPlain ? plain_serves(shape) : tensor_serves(shape)) &&
-         bounds.max_tokens > 0 && bounds.max_requests > 0 && bounds.max_requests <= kMaxRequests &&
+         bounds.max_tokens > 0 && bounds.max_requests > 0 && bounds.max_requests <= kAttentionMaxRequests &&
          (path == AttentionPath::kPlain || bounds.num_processors > 0);
 }
 

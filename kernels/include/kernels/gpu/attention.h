@@ -24,6 +24,9 @@ enum class AttentionPath : int32_t {
   kHopper = 2,  // as kTensor, with prefill by TMA and wgmma for head_dim 64 and 128
 };
 
+// Requests of a step, at most.
+inline constexpr int32_t kAttentionMaxRequests = 1024;
+
 struct AttentionShape {
   int32_t num_heads = 0;  // a multiple of num_kv_heads
   KvLayout kv;
