@@ -44,7 +44,10 @@ TEST_P(LazyCommandTest, TokensAreTheSameAndHotBucketsReplayInTheEnd) {
   const int fallbacks = lazy["graphs"]["fallbacks_by_reason"].value("not_captured", 0);
   EXPECT_GE(fallbacks, 1);
   EXPECT_LE(fallbacks, 6);
-  EXPECT_GT(lazy["graphs"]["replays"].get<int>(), 40);
+  // Once captured, a step replays, unless timing finds it slower than eager: a loaded machine may.
+  const int replays = lazy["graphs"]["replays"].get<int>();
+  EXPECT_GE(replays, 1);
+  EXPECT_GT(replays + lazy["graphs"]["fallbacks_by_reason"].value("slower", 0), 40);
   for (const Json& bucket : lazy["capture"]["decode_buckets"]) {
     EXPECT_EQ(bucket["reason"], "none") << bucket.dump();
     EXPECT_GT(bucket["nodes"].get<int>(), 0) << bucket.dump();
