@@ -288,7 +288,7 @@ Status CpuOps::all_reduce(lowering::Matrix x, lowering::Rows rows) {
   RankMeeting* meeting = place_.meeting.get();
   emit<MeetArgs>(meet, {meeting, place_.rank, x.data});
   emit<SumRanksArgs>(sum_ranks, {meeting, place_.rank, rows.live, x.columns});
-  emit<MeetArgs>(meet, {meeting, place_.rank, x.data});
+  emit<MeetArgs>(meet, {meeting, place_.rank, nullptr});  // all have read
   return {};
 }
 
@@ -296,7 +296,7 @@ Status CpuOps::all_gather(lowering::Matrix part, lowering::Rows rows, lowering::
   RankMeeting* meeting = place_.meeting.get();
   emit<MeetArgs>(meet, {meeting, place_.rank, part.data});
   emit<GatherRanksArgs>(gather_ranks, {meeting, rows.live, part.columns, output(whole)});
-  emit<MeetArgs>(meet, {meeting, place_.rank, part.data});
+  emit<MeetArgs>(meet, {meeting, place_.rank, nullptr});
   return {};
 }
 

@@ -23,9 +23,10 @@ RankMeeting::RankMeeting(int32_t size, int64_t limit_us)
     : limit_us_(limit_us), ranks_(static_cast<size_t>(size)) {}
 
 bool RankMeeting::arrive(int32_t rank, void* data) noexcept {
+  if (!open()) return false;  // others may still read what this rank showed
   Rank& self = ranks_[static_cast<size_t>(rank)];
   const uint64_t arrivals = self.arrivals.load(std::memory_order_relaxed) + 1;
-  self.data = data;
+  if (data != nullptr) self.data = data;
   self.arrivals.store(arrivals, std::memory_order_release);
   for (int32_t other = 0; other < size(); ++other) {
     if (!await(other, arrivals)) return false;

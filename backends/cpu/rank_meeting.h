@@ -19,7 +19,8 @@ class RankMeeting {
 
   int32_t size() const { return static_cast<int32_t>(ranks_.size()); }
 
-  // Shows `data` and returns when all ranks have come. Whatever a rank wrote before is visible to
+  // Shows `data` (null: what it showed before, which others may still look at) and returns when all
+  // ranks have come. Whatever a rank wrote before is visible to
   // all after. False, at once, from the first time on that a rank did not come or abort() was
   // called: then the ranks no longer stand at the same place, and nothing may be read.
   bool arrive(int32_t rank, void* data) noexcept;
