@@ -20,9 +20,9 @@ class RankMeeting {
   int32_t size() const { return static_cast<int32_t>(ranks_.size()); }
 
   // Shows `data` (null: what it showed before, which others may still look at) and returns when all
-  // ranks have come. Whatever a rank wrote before is visible to
-  // all after. False, at once, from the first time on that a rank did not come or abort() was
-  // called: then the ranks no longer stand at the same place, and nothing may be read.
+  // ranks have come. Whatever a rank wrote before is visible to all after. False, at once, from the
+  // first time on that a rank did not come or abort() was called: then the ranks no longer stand at
+  // the same place, and nothing may be read.
   bool arrive(int32_t rank, void* data) noexcept;
   // What the rank showed when it last arrived.
   void* data(int32_t rank) const { return ranks_[static_cast<size_t>(rank)].data; }

@@ -38,6 +38,7 @@ CaptureOptions capture_options() {
 
 std::unique_ptr<cpu::CpuRanks> cpu_ranks(int32_t ranks, int32_t threads, int64_t limit_us) {
   std::vector<std::shared_ptr<cpu::ThreadTeam>> teams;
+  teams.reserve(static_cast<size_t>(ranks));
   for (int32_t rank = 0; rank < ranks; ++rank) {
     teams.push_back(std::make_shared<cpu::ThreadTeam>(
         std::vector<int32_t>(static_cast<size_t>(threads), 0), false));
@@ -72,7 +73,7 @@ struct Rig {
                                              {.step_us = limit_us, .setup_us = 10'000'000}));
     return {};
   }
-  Status capture(CaptureOptions options = capture_options()) {
+  Status capture(const CaptureOptions& options = capture_options()) {
     KvOptions kv_options;
     kv_options.num_pages = 32;
     kv_options.dtype = DType::kF32;
@@ -276,6 +277,11 @@ void expect_lost(Rig& rig, const Ending& ending, const char* rank) {
 }
 
 TEST(ParallelFailure, ARankThatHangsIsNamedWithinTheLimit) {
+#if defined(__SANITIZE_THREAD__)
+  // The hanging thread never comes back, so nothing orders what it has read of the batch with the
+  // end of the batch.
+  GTEST_SKIP() << "a thread that hangs looks like a race";
+#endif
   auto rig = std::make_unique<Rig>(small_spec(), DType::kF32);
   ASSERT_TRUE(rig->load(2, 1, 300'000).ok());
   ASSERT_TRUE(rig->capture().ok());
