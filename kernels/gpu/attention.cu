@@ -40,7 +40,8 @@ bool tensor_serves(const AttentionShape& shape) {
 
 bool serves(const AttentionShape& shape, const AttentionBounds& bounds, AttentionPath path) {
   return (path == AttentionPath::kPlain ? plain_serves(shape) : tensor_serves(shape)) &&
-         bounds.max_tokens > 0 && bounds.max_requests > 0 && bounds.max_requests <= kAttentionMaxRequests &&
+         bounds.max_tokens > 0 && bounds.max_requests > 0 &&
+         bounds.max_requests <= kAttentionMaxRequests &&
          (path == AttentionPath::kPlain || bounds.num_processors > 0);
 }
 
