@@ -1,8 +1,6 @@
 #include "cublas_library.h"
 
-#include <dlfcn.h>
-
-#include <cstdlib>
+#include "shared_library.h"
 
 namespace encore::cuda {
 namespace {
@@ -10,72 +8,34 @@ namespace {
 // Newest first. The functions used have been the same since 12.
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 
-std::string last_loader_error() {
-  const char* text = ::dlerror();
-  return text != nullptr ? text : "unknown loader error";
-}
-
-template <typename Function>
-void find(void* library, const char* name, Function* function, std::string* missing) {
-  *function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (*function == nullptr) *missing += std::string(missing->empty() ? "" : ", ") + name;
-}
-
-// Fills the table; gives the names that the library lacks.
-std::string find_all(void* library, CublasFunctions* functions) {
-  std::string missing;
-  const auto get = [&](const char* name, auto* function) {
-    find(library, name, function, &missing);
-  };
-  get("cublasLtCreate", &functions->create);
-  get("cublasLtDestroy", &functions->destroy);
-  get("cublasLtGetStatusName", &functions->status_name);
-  get("cublasLtGetVersion", &functions->version);
-  get("cublasLtMatmul", &functions->matmul);
-  get("cublasLtMatmulAlgoCheck", &functions->algorithm_check);
-  get("cublasLtMatmulAlgoGetHeuristic", &functions->heuristic);
-  get("cublasLtMatmulDescCreate", &functions->desc_create);
-  get("cublasLtMatmulDescDestroy", &functions->desc_destroy);
-  get("cublasLtMatmulDescSetAttribute", &functions->desc_set);
-  get("cublasLtMatmulPreferenceCreate", &functions->preference_create);
-  get("cublasLtMatmulPreferenceDestroy", &functions->preference_destroy);
-  get("cublasLtMatmulPreferenceSetAttribute", &functions->preference_set);
-  get("cublasLtMatrixLayoutCreate", &functions->layout_create);
-  get("cublasLtMatrixLayoutDestroy", &functions->layout_destroy);
-  return missing;
+// Fills the table.
+void find_all(Symbols& symbols, CublasFunctions& functions) {
+  symbols.find("cublasLtCreate", &functions.create);
+  symbols.find("cublasLtDestroy", &functions.destroy);
+  symbols.find("cublasLtGetStatusName", &functions.status_name);
+  symbols.find("cublasLtGetVersion", &functions.version);
+  symbols.find("cublasLtMatmul", &functions.matmul);
+  symbols.find("cublasLtMatmulAlgoCheck", &functions.algorithm_check);
+  symbols.find("cublasLtMatmulAlgoGetHeuristic", &functions.heuristic);
+  symbols.find("cublasLtMatmulDescCreate", &functions.desc_create);
+  symbols.find("cublasLtMatmulDescDestroy", &functions.desc_destroy);
+  symbols.find("cublasLtMatmulDescSetAttribute", &functions.desc_set);
+  symbols.find("cublasLtMatmulPreferenceCreate", &functions.preference_create);
+  symbols.find("cublasLtMatmulPreferenceDestroy", &functions.preference_destroy);
+  symbols.find("cublasLtMatmulPreferenceSetAttribute", &functions.preference_set);
+  symbols.find("cublasLtMatrixLayoutCreate", &functions.layout_create);
+  symbols.find("cublasLtMatrixLayoutDestroy", &functions.layout_destroy);
 }
 
 }  // namespace
 
-std::vector<std::string> cublas_candidates() {
-  std::vector<std::string> candidates(std::begin(kNames), std::end(kNames));
-  const auto add_folder = [&](const std::string& folder) {
-    for (const char* name : kNames) candidates.push_back(folder + "/lib64/" + name);
-  };
-  const char* cuda_path = std::getenv("CUDA_PATH");
-  if (cuda_path != nullptr && cuda_path[0] == '/') add_folder(cuda_path);
-  add_folder("/usr/local/cuda");
-  return candidates;
-}
+std::vector<std::string> cublas_candidates() { return library_candidates(kNames, {"/lib64/"}); }
 
 Result<CublasFunctions> open_cublas(std::span<const std::string> candidates) {
-  std::string tried;
-  for (const std::string& candidate : candidates) {
-    void* library = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-      tried += "\n  " + last_loader_error();
-      continue;
-    }
-    CublasFunctions functions;
-    const std::string missing = find_all(library, &functions);
-    if (missing.empty()) return functions;
-    tried.append("\n  ").append(candidate).append(" lacks ").append(missing);
-    ::dlclose(library);
-  }
-  return unavailable(
+  return open_functions<CublasFunctions>(
+      candidates, find_all,
       "cuBLASLt cannot be opened; install it, or name its folder in LD_LIBRARY_PATH or the CUDA "
-      "folder in CUDA_PATH. Tried:" +
-      tried);
+      "folder in CUDA_PATH.");
 }
 
 Status cublas_status(const CublasFunctions& cublas, cublasStatus_t status,
