@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "graph_timer.h"
 #include "kernels/gpu/attention.h"
 #include "launch.cuh"
 #include "vendor.h"
@@ -25,12 +26,7 @@ constexpr int kKvHeads = 8;
 constexpr int kHeadDim = 128;
 constexpr size_t kCacheBytes = size_t{600} << 20;  // of all layers together, at least
 constexpr int kMaxLayers = 64;
-
-void check(int error, const char* what) {
-  if (error == gpuSuccess) return;
-  std::printf("%s: %s\n", what, gpuGetErrorString(static_cast<gpuError_t>(error)));
-  std::exit(1);
-}
+constexpr int kRounds = 11;
 
 // Device memory that is given back.
 template <typename T>
@@ -91,36 +87,6 @@ double causal_flops(const Row& row) {
   return 4.0 * kHeads * kHeadDim * pairs;
 }
 
-// Microseconds of one run of what `enqueue` records: the median over replays.
-double median_us(gpuStream_t stream, const std::function<void()>& enqueue) {
-  gpuGraph_t graph = nullptr;
-  gpuGraphExec_t executable = nullptr;
-  check(gpuStreamBeginCapture(stream, gpuStreamCaptureModeThreadLocal), "capture");
-  enqueue();
-  check(gpuStreamEndCapture(stream, &graph), "capture");
-  check(gpuGraphInstantiate(&executable, graph), "instantiate");
-  gpuEvent_t begin = nullptr;
-  gpuEvent_t end = nullptr;
-  check(gpuEventCreateWithFlags(&begin, 0), "event");
-  check(gpuEventCreateWithFlags(&end, 0), "event");
-  std::vector<float> times;
-  for (int i = 0; i < 14; ++i) {
-    check(gpuEventRecord(begin, stream), "event");
-    check(gpuGraphLaunch(executable, stream), "launch");
-    check(gpuEventRecord(end, stream), "event");
-    check(gpuEventSynchronize(end), "kernel");
-    float ms = 0.0F;
-    check(gpuEventElapsedTime(&ms, begin, end), "event");
-    if (i >= 3) times.push_back(1000.0F * ms);
-  }
-  static_cast<void>(gpuEventDestroy(begin));
-  static_cast<void>(gpuEventDestroy(end));
-  static_cast<void>(gpuGraphExecDestroy(executable));
-  static_cast<void>(gpuGraphDestroy(graph));
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
-
 // One step's inputs and as many layers of cache as kCacheBytes asks for.
 class Step {
  public:
@@ -143,20 +109,18 @@ class Step {
   }
 
   double plan_us() {
-    return median_us(stream_,
-                     [&] {
-                       for (int i = 0; i < 10; ++i) plan({stream_, false});
-                     }) /
-           10;
+    const auto plans = [&] {
+      for (int i = 0; i < 10; ++i) plan({stream_, false});
+    };
+    return 1000.0 * time_graph(stream_, plans, kRounds) / 10;
   }
   double layer_us(bool overlap) {
     const Launch launch{stream_, overlap};
     plan({stream_, false});
-    return median_us(stream_,
-                     [&] {
-                       for (int i = 0; i < num_layers_; ++i) run(i, launch);
-                     }) /
-           num_layers_;
+    const auto layers = [&] {
+      for (int i = 0; i < num_layers_; ++i) run(i, launch);
+    };
+    return 1000.0 * time_graph(stream_, layers, kRounds) / num_layers_;
   }
 
  private:

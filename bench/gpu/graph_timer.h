@@ -1,4 +1,4 @@
-// Times what a program enqueues, as one CUDA graph.
+// Times what a program enqueues, as one graph.
 #pragma once
 
 #include <algorithm>
@@ -13,42 +13,50 @@ namespace encore::gpu {
 
 // Ends the program if a call failed.
 inline void check(int error, const char* what) {
-  if (error == cudaSuccess) return;
-  std::printf("%s: %s\n", what, cudaGetErrorString(static_cast<cudaError_t>(error)));
+  if (error == gpuSuccess) return;
+  std::printf("%s: %s\n", what, gpuGetErrorString(static_cast<gpuError_t>(error)));
   std::exit(1);
 }
 
-// Median milliseconds of `rounds` replays of one graph that holds `enqueue`, after two more.
-inline double time_graph(const std::function<void(cudaStream_t)>& enqueue, int rounds) {
-  cudaStream_t stream = nullptr;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-  enqueue(stream);
-  check(cudaStreamEndCapture(stream, &graph), "capture");
-  check(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
-  check(cudaEventCreate(&begin), "event");
-  check(cudaEventCreate(&end), "event");
+// Median milliseconds of `rounds` replays of one graph that holds what `enqueue` puts on the
+// stream, after three more.
+inline double time_graph(gpuStream_t stream, const std::function<void()>& enqueue, int rounds) {
+  gpuGraph_t graph = nullptr;
+  gpuGraphExec_t executable = nullptr;
+  gpuEvent_t begin = nullptr;
+  gpuEvent_t end = nullptr;
+  check(gpuStreamBeginCapture(stream, gpuStreamCaptureModeThreadLocal), "capture");
+  enqueue();
+  check(gpuStreamEndCapture(stream, &graph), "capture");
+  check(gpuGraphInstantiate(&executable, graph), "instantiate");
+  check(gpuEventCreateWithFlags(&begin, 0), "event");
+  check(gpuEventCreateWithFlags(&end, 0), "event");
   std::vector<float> times;
-  for (int i = -2; i < rounds; ++i) {
+  for (int i = -3; i < rounds; ++i) {
     float ms = 0.0F;
-    check(cudaEventRecord(begin, stream), "record");
-    check(cudaGraphLaunch(executable, stream), "launch");
-    check(cudaEventRecord(end, stream), "record");
-    check(cudaEventSynchronize(end), "run");
-    check(cudaEventElapsedTime(&ms, begin, end), "elapsed");
+    check(gpuEventRecord(begin, stream), "record");
+    check(gpuGraphLaunch(executable, stream), "launch");
+    check(gpuEventRecord(end, stream), "record");
+    check(gpuEventSynchronize(end), "run");
+    check(gpuEventElapsedTime(&ms, begin, end), "elapsed");
     if (i >= 0) times.push_back(ms);
   }
-  check(cudaEventDestroy(begin), "event");
-  check(cudaEventDestroy(end), "event");
-  check(cudaGraphExecDestroy(executable), "graph");
-  check(cudaGraphDestroy(graph), "graph");
-  check(cudaStreamDestroy(stream), "stream");
+  check(gpuEventDestroy(begin), "event");
+  check(gpuEventDestroy(end), "event");
+  check(gpuGraphExecDestroy(executable), "graph");
+  check(gpuGraphDestroy(graph), "graph");
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
+}
+
+// The same on a stream of its own.
+inline double time_graph(const std::function<void(gpuStream_t)>& enqueue, int rounds) {
+  gpuStream_t stream = nullptr;
+  check(gpuStreamCreateWithFlags(&stream, gpuStreamNonBlocking), "stream");
+  const double ms = time_graph(
+      stream, [&] { enqueue(stream); }, rounds);
+  check(gpuStreamDestroy(stream), "stream");
+  return ms;
 }
 
 }  // namespace encore::gpu

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "graph_timer.h"
 #include "kernels/gpu/dequantize.h"
 #include "kernels/gpu/norm.h"
 #include "kernels/gpu/rope.h"
@@ -32,12 +33,7 @@ constexpr int32_t kVocab = 128256;
 constexpr int32_t kMaxRows = 4096;
 constexpr int32_t kMaxSampled = 256;
 constexpr int32_t kRepeats = 10;
-
-void check(int error, const char* what) {
-  if (error == gpuSuccess) return;
-  std::printf("%s: %s\n", what, gpuGetErrorString(static_cast<gpuError_t>(error)));
-  std::exit(1);
-}
+constexpr int kRounds = 11;
 
 // Device memory, zeroed; kept until the end.
 template <typename T>
@@ -97,32 +93,10 @@ class Bench {
     const Launch launch{stream_, overlap};
     check(enqueue(launch), "launch");
     check(gpuStreamSynchronize(stream_), "kernel");
-    gpuGraph_t graph = nullptr;
-    gpuGraphExec_t executable = nullptr;
-    check(gpuStreamBeginCapture(stream_, gpuStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < kRepeats; ++i) check(enqueue(launch), "launch");
-    check(gpuStreamEndCapture(stream_, &graph), "capture");
-    check(gpuGraphInstantiate(&executable, graph), "instantiate");
-    gpuEvent_t begin = nullptr;
-    gpuEvent_t end = nullptr;
-    check(gpuEventCreateWithFlags(&begin, 0), "event");
-    check(gpuEventCreateWithFlags(&end, 0), "event");
-    std::vector<float> times;
-    for (int i = 0; i < 14; ++i) {
-      check(gpuEventRecord(begin, stream_), "event");
-      check(gpuGraphLaunch(executable, stream_), "launch");
-      check(gpuEventRecord(end, stream_), "event");
-      check(gpuEventSynchronize(end), "kernel");
-      float ms = 0.0F;
-      check(gpuEventElapsedTime(&ms, begin, end), "event");
-      if (i >= 3) times.push_back(1000.0F * ms / kRepeats);
-    }
-    static_cast<void>(gpuEventDestroy(begin));
-    static_cast<void>(gpuEventDestroy(end));
-    static_cast<void>(gpuGraphExecDestroy(executable));
-    static_cast<void>(gpuGraphDestroy(graph));
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
+    const auto calls = [&] {
+      for (int i = 0; i < kRepeats; ++i) check(enqueue(launch), "launch");
+    };
+    return 1000.0 * time_graph(stream_, calls, kRounds) / kRepeats;
   }
 
   gpuStream_t stream_ = nullptr;
