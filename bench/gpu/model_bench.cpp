@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +17,9 @@
 #include "encore/capture.h"
 #include "encore/loader/options.h"
 #include "encore/loader/plugin_loader.h"
+#include "or_exit.h"
 #include "random_model.h"
+#include "random_requests.h"
 
 namespace encore::bench {
 namespace {
@@ -45,104 +46,24 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-[[noreturn]] void give_up(const std::string& message) {
-  std::fprintf(stderr, "error: %s\n", message.c_str());
-  std::exit(1);
+RandomRequests requests_of(int32_t count, int32_t cached, int32_t fresh, int32_t capacity) {
+  RandomRequests requests(count, cached, fresh, page_size, capacity);
+  if (requests.num_pages() > kCacheTokens / page_size)
+    give_up("the KV cache is too small for this benchmark");
+  return requests;
 }
 
-void check(const Status& status, const char* what) {
-  if (!status.ok()) give_up(std::string(what) + ": " + status.to_string());
-}
-
-template <typename T>
-T take(Result<T> result, const char* what) {
-  check(result.status(), what);
-  return std::move(result).value();
-}
-
-// Requests that all bring `fresh` tokens after `cached` ones, with pages of their own, and the
-// memory behind their batch.
-class Requests {
- public:
-  Requests(int32_t count, int32_t cached, int32_t fresh, int32_t capacity)
-      : cached_(cached), fresh_(fresh) {
-    const int32_t pages = (capacity + page_size - 1) / page_size;
-    if (count * pages > kCacheTokens / page_size)
-      give_up("the KV cache is too small for this benchmark");
-    q_start_.push_back(0);
-    page_start_.push_back(0);
-    for (int32_t i = 0; i < count; ++i) {
-      q_start_.push_back((i + 1) * fresh);
-      page_start_.push_back((i + 1) * pages);
-      logit_rows_.push_back((i + 1) * fresh - 1);
-    }
-    page_ids_.resize(static_cast<size_t>(count) * static_cast<size_t>(pages));
-    std::iota(page_ids_.begin(), page_ids_.end(), 0);
-    // Pages of a request lie anywhere, as they do after a while of serving.
-    std::mt19937 engine(3);
-    std::shuffle(page_ids_.begin(), page_ids_.end(), engine);
-    positions_.resize(static_cast<size_t>(count) * static_cast<size_t>(fresh));
-    token_ids_.resize(positions_.size());
-    for (size_t i = 0; i < token_ids_.size(); ++i)
-      token_ids_[i] = static_cast<int32_t>(i * 7919 % 100000);
-    kv_len_.resize(static_cast<size_t>(count));
-    sampling_.resize(static_cast<size_t>(count));
-    tokens_.resize(static_cast<size_t>(count));
-    status_.resize(static_cast<size_t>(count));
-    set_cached(cached);
-  }
-
-  void set_cached(int32_t cached) {
-    cached_ = cached;
-    for (size_t i = 0; i < positions_.size(); ++i)
-      positions_[i] = cached + static_cast<int32_t>(i) % fresh_;
-    std::fill(kv_len_.begin(), kv_len_.end(), cached + fresh_);
-  }
-  void advance() { set_cached(cached_ + fresh_); }
-  // Each request goes on with the token that the step before sampled for it.
-  void feed_back() {
-    for (size_t i = 0; i < token_ids_.size(); ++i) token_ids_[i] = -1 - static_cast<int32_t>(i);
-  }
-
-  ForwardBatch batch() const {
-    ForwardBatch batch;
-    batch.token_ids = token_ids_;
-    batch.positions = positions_;
-    batch.q_start = q_start_;
-    batch.kv_len = kv_len_;
-    batch.page_start = page_start_;
-    batch.page_ids = page_ids_;
-    batch.logit_rows = logit_rows_;
-    batch.sampling = sampling_;
-    batch.num_valid_tokens = 128000;
-    return batch;
-  }
-  StepOutput output() {
-    StepOutput output;
-    output.tokens = tokens_;
-    output.row_status = status_;
-    return output;
-  }
-  int64_t num_tokens() const { return static_cast<int64_t>(token_ids_.size()); }
-
- private:
-  int32_t cached_, fresh_;
-  std::vector<int32_t> token_ids_, positions_, q_start_, kv_len_, page_start_, page_ids_,
-      logit_rows_, tokens_, status_;
-  std::vector<RowSampling> sampling_;
-};
-
-void run_step(Runner& runner, Requests& requests) {
+void run_step(Runner& runner, RandomRequests& requests) {
   const Ticket ticket = take(runner.submit(requests.batch(), requests.output()), "submit");
   check(runner.wait(ticket, -1), "wait");
 }
 
 // Fills the cache with `context` tokens a request, some requests at a time.
 void fill_context(Runner& prefill, int32_t count, int32_t context, int32_t capacity) {
-  Requests all(count, 0, 1, capacity);
+  RandomRequests all = requests_of(count, 0, 1, capacity);
   const ForwardBatch whole = all.batch();
   for (int32_t i = 0; i < count; ++i) {
-    Requests one(1, 0, context, context);
+    RandomRequests one = requests_of(1, 0, context, context);
     ForwardBatch batch = one.batch();
     batch.page_ids =
         whole.page_ids.subspan(static_cast<size_t>(whole.page_start[static_cast<size_t>(i)]),
@@ -158,14 +79,15 @@ struct DecodeTimes {
 };
 
 DecodeTimes time_decode(Runner& runner, int32_t count, int32_t context, int32_t capacity) {
-  Requests requests[2] = {{count, context, 1, capacity}, {count, context + 1, 1, capacity}};
-  for (Requests& request : requests) request.feed_back();
+  RandomRequests requests[2] = {requests_of(count, context, 1, capacity),
+                                requests_of(count, context + 1, 1, capacity)};
+  for (RandomRequests& request : requests) request.feed_back();
   std::vector<double> steps;
   std::vector<double> submits;
   Ticket pending = take(runner.submit(requests[0].batch(), requests[0].output()), "submit");
   Clock::time_point last = Clock::now();
   for (int i = 1; i < kSteps + kWarmSteps; ++i) {
-    Requests& next = requests[i % 2];
+    RandomRequests& next = requests[i % 2];
     next.set_cached(context + i);
     const Clock::time_point start = Clock::now();
     const Ticket ticket = take(runner.submit(next.batch(), next.output()), "submit");
@@ -180,7 +102,7 @@ DecodeTimes time_decode(Runner& runner, int32_t count, int32_t context, int32_t 
 }
 
 double time_prefill(Runner& runner, int32_t count, int32_t length) {
-  Requests requests(count, 0, length, length);
+  RandomRequests requests = requests_of(count, 0, length, length);
   std::vector<double> times;
   for (int i = 0; i < kRounds + 2; ++i) {
     const Clock::time_point start = Clock::now();

@@ -13,10 +13,13 @@ namespace encore::bench {
 
 class RandomRequests {
  public:
-  // `count` requests bring `fresh` tokens each after `cached` ones. Pages lie in any order, as they
-  // do after a while of serving, from page 0 on: num_pages() of them.
-  RandomRequests(int32_t count, int32_t cached, int32_t fresh, int32_t page_size) {
-    const int32_t pages = (cached + fresh + page_size - 1) / page_size;
+  // `count` requests bring `fresh` tokens each after `cached` ones, and have pages for `capacity`
+  // tokens each (0: for these). Pages lie in any order, as they do after a while of serving, from
+  // page 0 on: num_pages() of them.
+  RandomRequests(int32_t count, int32_t cached, int32_t fresh, int32_t page_size,
+                 int32_t capacity = 0)
+      : fresh_(fresh) {
+    const int32_t pages = (std::max(capacity, cached + fresh) + page_size - 1) / page_size;
     q_start_.push_back(0);
     page_start_.push_back(0);
     for (int32_t i = 0; i < count; ++i) {
@@ -36,6 +39,17 @@ class RandomRequests {
     sampling_.resize(kv_len_.size());
     tokens_.resize(kv_len_.size());
     row_status_.resize(kv_len_.size());
+  }
+
+  // The same requests after other numbers of cached tokens. REQUIRES: they fit the capacity.
+  void set_cached(int32_t cached) {
+    for (size_t i = 0; i < positions_.size(); ++i)
+      positions_[i] = cached + static_cast<int32_t>(i) % fresh_;
+    std::fill(kv_len_.begin(), kv_len_.end(), cached + fresh_);
+  }
+  // Each request goes on with the token that the step before sampled for it.
+  void feed_back() {
+    for (size_t i = 0; i < token_ids_.size(); ++i) token_ids_[i] = -1 - static_cast<int32_t>(i);
   }
 
   // Both borrow from this object.
@@ -61,6 +75,7 @@ class RandomRequests {
   int32_t num_pages() const { return page_start_.back(); }
 
  private:
+  int32_t fresh_;
   std::vector<int32_t> token_ids_, positions_, q_start_, kv_len_, page_start_, page_ids_;
   std::vector<int32_t> logit_rows_, tokens_, row_status_;
   std::vector<RowSampling> sampling_;

@@ -28,6 +28,7 @@
 #include "encore/capture.h"
 #include "encore/loader/options.h"
 #include "encore/loader/plugin_loader.h"
+#include "or_exit.h"
 #include "random_model.h"
 #include "random_requests.h"
 #include "step_profile.h"
@@ -44,21 +45,6 @@ constexpr int32_t kCached = 1024;
 constexpr int kTimedSteps = 20;
 constexpr int kTraces = 5;
 constexpr size_t kGapsShown = 3;
-
-[[noreturn]] void give_up(const std::string& message) {
-  std::fprintf(stderr, "error: %s\n", message.c_str());
-  std::exit(1);
-}
-
-template <typename T>
-T take(Result<T> result, const char* what) {
-  if (!result.ok()) give_up(std::string(what) + ": " + result.status().to_string());
-  return std::move(result).value();
-}
-
-void check(const Status& status, const char* what) {
-  if (!status.ok()) give_up(std::string(what) + ": " + status.to_string());
-}
 
 // One kind of step that is looked at.
 struct Case {
