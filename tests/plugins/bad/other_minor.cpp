@@ -1,6 +1,6 @@
-// The fake backend as built with another minor version of the ABI. ENCORE_TEST_MINOR 3: structs
-// and array elements are longer, and what this host does not know is poison. 0: they are shorter,
-// and the optional functions at the table's end are not there yet.
+// The fake backend as built with another minor version of the ABI. ENCORE_TEST_MINOR above this
+// one: structs and array elements are longer, and what this host does not know is poison. Else they
+// are shorter, and the optional functions at the table's end are not there yet.
 #include <cstddef>
 #include <cstring>
 #include <vector>

@@ -27,7 +27,7 @@
  *               a model, KV cache or runner is used by one thread at a time, and different ones
  *               concurrently.
  *
- * Version 0.x is not stable yet; from 1.0 on, only `minor` grows without breaking plugins.
+ * From 1.0 on only `minor` grows: a plugin once built keeps working until `major` changes.
  */
 #ifndef ENCORE_BACKEND_ABI_H
 #define ENCORE_BACKEND_ABI_H
@@ -43,8 +43,8 @@ extern "C" {
 #endif
 
 #define ENCORE_ABI_MAGIC UINT64_C(0x494241524F434E45) /* the bytes "ENCORABI" */
-#define ENCORE_ABI_MAJOR 0U                           /* host and plugin must have the same */
-#define ENCORE_ABI_MINOR 2U                           /* grows when something is appended */
+#define ENCORE_ABI_MAJOR 1U                           /* host and plugin must have the same */
+#define ENCORE_ABI_MINOR 0U                           /* grows when something is appended */
 #define ENCORE_BACKEND_ENTRY_NAME "encore_backend_entry"
 
 /* ---- Extensions: optional tables, found by name through get_extension() ---------------------- */

@@ -278,7 +278,7 @@ typedef struct encore_kv_info {
   int32_t page_size;
   int64_t page_bytes;  /* one page over all layers */
   int64_t total_bytes; /* reserved pages included */
-  int32_t dtype;       /* ENCORE_DTYPE_...; 0: not said. Since 0.2 */
+  int32_t dtype;       /* ENCORE_DTYPE_...; 0: not said */
   uint32_t reserved;
 } encore_kv_info;
 
@@ -349,7 +349,7 @@ typedef struct encore_capture_options {
   int32_t guards;                      /* flag: canary bytes round arena and static buffers */
   encore_capture_progress_fn progress; /* may be null */
   void* progress_context;              /* may be null */
-  int32_t lazy; /* flag: capture no bucket now, but when capture_bucket() asks. Since 0.2 */
+  int32_t lazy; /* flag: capture no bucket now, but when capture_bucket() asks */
   uint32_t reserved;
 } encore_capture_options;
 
@@ -377,7 +377,7 @@ typedef struct encore_capture_report {
   int64_t workspace_bytes;
   int64_t executable_bytes;
   int64_t total_us;
-  int64_t host_bytes; /* of static_bytes, what lies in host memory. Since 0.2 */
+  int64_t host_bytes; /* of static_bytes, what lies in host memory */
 } encore_capture_report;
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
