@@ -116,6 +116,11 @@ class EchoModel : public Model {
 
   Status check_guards() const override { return internal_error("guard of 'echo' is damaged"); }
 
+  Status fail_capture(int32_t bucket, Reason reason) override {
+    return internal_error("bucket " + std::to_string(bucket) + ", reason " +
+                          std::to_string(static_cast<int32_t>(reason)));
+  }
+
  private:
   static Result<RunnerCapture> capture(RunnerKind kind, const CaptureOptions& options) {
     ENCORE_RETURN_IF_ERROR(equal(literals::difference(options, literals::capture_options())));

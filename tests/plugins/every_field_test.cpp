@@ -185,6 +185,12 @@ TEST_F(EveryFieldTest, OfABucketCapturedLater) {
   EXPECT_EQ(capture->runner->capture_bucket(17).status().to_string(), "not_found: bucket 17");
 }
 
+TEST_F(EveryFieldTest, OfACaptureMadeToFail) {
+  ASSERT_NO_FATAL_FAILURE(load());
+  EXPECT_EQ(model_->fail_capture(12, Reason::kCaptureFailed).to_string(),
+            "internal: bucket 12, reason 16");
+}
+
 TEST_F(EveryFieldTest, OfATrace) {
   ASSERT_NO_FATAL_FAILURE(load());
   Result<RunnerCapture> capture = model_->create_eager(*kv_, literals::capture_options());

@@ -248,7 +248,7 @@ TEST_F(LyingPluginTest, TableIsRefused) {
   EXPECT_THAT(load_lying("entry_fails"), HasSubstr("no driver"));
   EXPECT_THAT(load_lying("entry_null"), HasSubstr("no message was given"));
   EXPECT_THAT(load_lying("magic"), HasSubstr("magic number"));
-  EXPECT_THAT(load_lying("major"), HasSubstr("speaks backend ABI 7.2, this host 1.0"));
+  EXPECT_THAT(load_lying("major"), HasSubstr("speaks backend ABI 7.2, this host 1.1"));
   EXPECT_THAT(load_lying("size_zero"), HasSubstr("states a size of 0 bytes"));
   EXPECT_THAT(load_lying("size_small"), HasSubstr("states a size of 200 bytes"));
   EXPECT_THAT(load_lying("size_huge"), HasSubstr("states a size of 1099511627776 bytes"));

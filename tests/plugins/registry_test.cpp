@@ -151,7 +151,7 @@ TEST_F(PluginRegistryTest, OlderAbiFailsNamingFileWantedAndFound) {
   const Status status = plugins.find("fake").status();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(),
-              AllOf(HasSubstr(path), HasSubstr("ABI 7.2"), HasSubstr("host 1.0")));
+              AllOf(HasSubstr(path), HasSubstr("ABI 7.2"), HasSubstr("host 1.1")));
   EXPECT_TRUE(plugins.plugins().empty());
 }
 

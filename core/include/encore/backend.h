@@ -18,6 +18,7 @@
 #include "encore/capture_report.h"
 #include "encore/dtype.h"
 #include "encore/model_spec.h"
+#include "encore/reason.h"
 #include "encore/runner.h"
 #include "encore/status.h"
 #include "encore/weights.h"
@@ -207,6 +208,15 @@ class Model {
 
   // Errors: kInternal naming the buffer whose guard bytes are damaged, and the last step's number.
   virtual Status check_guards() const = 0;
+
+  // For tests: from now on, capturing a graph of this bucket fails as if the device had refused it,
+  // and is reported with `reason`: kOutOfMemory or kCaptureFailed. kNone ends it.
+  // Errors: kInvalidArgument for another reason; kUnimplemented if the backend has no such switch.
+  virtual Status fail_capture(int32_t bucket, Reason reason) {
+    static_cast<void>(bucket);
+    static_cast<void>(reason);
+    return unimplemented("the backend cannot fail a capture on demand");
+  }
 };
 
 // As LoadOptions::tensor_parallel_rank: this process runs every rank, one a device, from the given

@@ -161,4 +161,12 @@ Status ModelProxy::check_guards() const {
   return abi_call(context_->guards.check, handle_);
 }
 
+Status ModelProxy::fail_capture(int32_t bucket, Reason reason) {
+  if (context_->faults.fail_capture == nullptr) {
+    return unimplemented("backend '" + context_->identity.name + "' does not offer " +
+                         ENCORE_EXTENSION_FAULT_INJECTION);
+  }
+  return abi_call(context_->faults.fail_capture, handle_, bucket, static_cast<int32_t>(reason));
+}
+
 }  // namespace encore

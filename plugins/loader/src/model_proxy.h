@@ -30,6 +30,7 @@ class ModelProxy : public Model {
   Result<RunnerCapture> capture_decode(KvCache& kv, const CaptureOptions& options) override;
   Status set_layer_observer(LayerObserver observer) override;
   Status check_guards() const override;
+  Status fail_capture(int32_t bucket, Reason reason) override;
 
  private:
   ModelProxy(std::shared_ptr<const PluginContext> context, const WeightSource& weights)

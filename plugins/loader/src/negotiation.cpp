@@ -130,6 +130,8 @@ Result<std::shared_ptr<const PluginContext>> negotiate(const encore_backend_tabl
   context->lazy =
       read_extension<encore_lazy_capture_extension>(table, ENCORE_EXTENSION_LAZY_CAPTURE);
   context->trace = read_extension<encore_step_trace_extension>(table, ENCORE_EXTENSION_STEP_TRACE);
+  context->faults =
+      read_extension<encore_fault_injection_extension>(table, ENCORE_EXTENSION_FAULT_INJECTION);
   return std::shared_ptr<const PluginContext>(std::move(context));
 }
 

@@ -21,6 +21,7 @@ struct PluginContext {
   encore_memory_plan_extension plan{};
   encore_lazy_capture_extension lazy{};
   encore_step_trace_extension trace{};
+  encore_fault_injection_extension faults{};
   BackendIdentity identity;
   std::vector<OptionSchema> schema;
 };

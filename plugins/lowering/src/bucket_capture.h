@@ -38,7 +38,9 @@ BucketReport capture_one(const StepContext& context, size_t index, int32_t size,
   BucketReport report;
   report.bucket = size;
   report.workspace_bytes = context.workspace_bytes();
-  const Status status = capture(index, size, report);
+  const CaptureFaults* faults = context.options().faults.get();
+  Status status = faults == nullptr ? Status() : faults->strike(size);
+  if (status.ok()) status = capture(index, size, report);
   if (!status.ok()) {
     report.reason =
         status.code() == StatusCode::kOutOfMemory ? Reason::kOutOfMemory : Reason::kCaptureFailed;

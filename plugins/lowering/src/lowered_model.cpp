@@ -150,7 +150,7 @@ Result<std::shared_ptr<StepContext>> LoweredModel::context_of(KvCache& kv,
     ENCORE_ASSIGN_OR_RETURN(
         std::unique_ptr<StepContext> context,
         StepContext::create(*device_, guards_, *stack_, cache.info_, cache.description_.get(),
-                            {options.limits, options.poison, options.guards}, report));
+                            {options.limits, options.poison, options.guards, faults_}, report));
     cache.context_ = std::move(context);
     report->workspace_bytes += planned_workspace_bytes_;
     planned_workspace_bytes_ = 0;
@@ -195,6 +195,11 @@ Result<RunnerCapture> LoweredModel::capture_decode(KvCache& kv, const CaptureOpt
 Status LoweredModel::set_layer_observer(LayerObserver observer) {
   *observer_ = std::move(observer);
   return {};
+}
+
+Status LoweredModel::fail_capture(int32_t bucket, Reason reason) {
+  const std::lock_guard lock(device_->turn());
+  return faults_->set(bucket, reason);
 }
 
 Status LoweredModel::check_guards() const {

@@ -68,6 +68,7 @@ class RanksModel final : public Model {
   }
   Status set_layer_observer(LayerObserver observer) override;
   Status check_guards() const override;
+  Status fail_capture(int32_t bucket, Reason reason) override;
 
  private:
   using Capture = Result<RunnerCapture> (LoweredModel::*)(KvCache&, const CaptureOptions&);
@@ -175,6 +176,12 @@ Status RanksModel::set_layer_observer(LayerObserver observer) {
 Status RanksModel::check_guards() const {
   return core_->prepare({"checking guards"},
                         [this](int32_t rank) { return core_->model(rank).check_guards(); });
+}
+
+Status RanksModel::fail_capture(int32_t bucket, Reason reason) {
+  return core_->prepare({"setting a fault"}, [&](int32_t rank) {
+    return core_->model(rank).fail_capture(bucket, reason);
+  });
 }
 
 }  // namespace

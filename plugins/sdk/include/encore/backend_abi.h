@@ -44,7 +44,7 @@ extern "C" {
 
 #define ENCORE_ABI_MAGIC UINT64_C(0x494241524F434E45) /* the bytes "ENCORABI" */
 #define ENCORE_ABI_MAJOR 1U                           /* host and plugin must have the same */
-#define ENCORE_ABI_MINOR 0U                           /* grows when something is appended */
+#define ENCORE_ABI_MINOR 1U                           /* grows when something is appended */
 #define ENCORE_BACKEND_ENTRY_NAME "encore_backend_entry"
 
 /* ---- Extensions: optional tables, found by name through get_extension() ---------------------- */
@@ -138,6 +138,18 @@ typedef struct encore_step_trace_extension {
                          const encore_step_output* output, encore_trace_event_fn visit,
                          void* context, encore_error* error);
 } encore_step_trace_extension;
+
+/* Since 1.1. For tests of what follows a failed capture: encore-plugin-check uses it. */
+#define ENCORE_EXTENSION_FAULT_INJECTION "encore.fault_injection"
+typedef struct encore_fault_injection_extension {
+  uint64_t struct_size;
+  /* From now on, capturing a graph of this bucket fails, prefill or decode alike, as if the device
+   * had refused it: ENCORE_REASON_OUT_OF_MEMORY or ENCORE_REASON_CAPTURE_FAILED is what the report
+   * then says. ENCORE_REASON_NONE ends it.
+   * Errors: ENCORE_INVALID_ARGUMENT for another reason. */
+  encore_status (*fail_capture)(encore_model* model, int32_t bucket, int32_t reason,
+                                encore_error* error);
+} encore_fault_injection_extension;
 
 /* ---- The table ------------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "encore/backend.h"
+#include "encore/lowering/capture_faults.h"
 #include "encore/lowering/device.h"
 #include "encore/lowering/guarded_memory.h"
 #include "encore/lowering/layer_stack.h"
@@ -66,6 +67,7 @@ class LoweredModel final : public Model {
   Result<RunnerCapture> capture_decode(KvCache& kv, const CaptureOptions& options) override;
   Status set_layer_observer(LayerObserver observer) override;
   Status check_guards() const override;
+  Status fail_capture(int32_t bucket, Reason reason) override;
 
  private:
   explicit LoweredModel(std::unique_ptr<Device> device) : device_(std::move(device)) {}
@@ -80,6 +82,7 @@ class LoweredModel final : public Model {
   std::unique_ptr<LayerStack> stack_;
   // Shared with the runners, which look at it in every step: empty if there is none.
   std::shared_ptr<LayerObserver> observer_ = std::make_shared<LayerObserver>();
+  std::shared_ptr<CaptureFaults> faults_ = std::make_shared<CaptureFaults>();
   int64_t planned_workspace_bytes_ = 0;      // allocated by plan_memory(), not yet reported
   std::weak_ptr<StepContext> last_context_;  // names the last step in a guard failure
 };

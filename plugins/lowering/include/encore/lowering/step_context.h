@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "encore/backend.h"
+#include "encore/lowering/capture_faults.h"
 #include "encore/lowering/device.h"
 #include "encore/lowering/guarded_memory.h"
 #include "encore/lowering/layer_stack.h"
@@ -27,6 +28,7 @@ class StepContext {
     RunnerLimits limits;
     bool poison = false;
     bool guards = false;
+    std::shared_ptr<const CaptureFaults> faults = nullptr;  // null: none
   };
 
   // `kv` describes the cache to the device's ops. The memory it takes is added to `report`.

@@ -347,6 +347,12 @@ inline encore_status trace_step(encore_runner* self, const encore_forward_batch*
   });
 }
 
+inline encore_status fail_capture(encore_model* self, int32_t bucket, int32_t reason,
+                                  encore_error* error) noexcept {
+  return guarded(ENCORE_SCOPE_REQUEST, error,
+                 [&] { return self->model->fail_capture(bucket, static_cast<Reason>(reason)); });
+}
+
 inline const void* get_extension(encore_backend* /*self*/, const char* name,
                                  uint64_t name_size) noexcept {
   static const encore_layer_observers_extension observers = {
@@ -360,6 +366,8 @@ inline const void* get_extension(encore_backend* /*self*/, const char* name,
                                                      capture_bucket};
   static const encore_step_trace_extension trace = {sizeof(encore_step_trace_extension),
                                                     trace_step};
+  static const encore_fault_injection_extension faults = {sizeof(encore_fault_injection_extension),
+                                                          fail_capture};
   const std::string_view wanted(name, static_cast<size_t>(name_size));
   if (wanted == ENCORE_EXTENSION_LAYER_OBSERVERS) return &observers;
   if (wanted == ENCORE_EXTENSION_DEVICE_LIMITS) return &limits;
@@ -367,6 +375,7 @@ inline const void* get_extension(encore_backend* /*self*/, const char* name,
   if (wanted == ENCORE_EXTENSION_MEMORY_PLAN) return &plan;
   if (wanted == ENCORE_EXTENSION_LAZY_CAPTURE) return &lazy;
   if (wanted == ENCORE_EXTENSION_STEP_TRACE) return &trace;
+  if (wanted == ENCORE_EXTENSION_FAULT_INJECTION) return &faults;
   return nullptr;
 }
 
