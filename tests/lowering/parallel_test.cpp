@@ -270,7 +270,7 @@ void expect_lost(Rig& rig, const Ending& ending, const char* rank) {
   EXPECT_EQ(ending.status.code(), StatusCode::kInternal) << ending.status.to_string();
   EXPECT_NE(ending.status.message().find(rank), std::string::npos) << ending.status.message();
   EXPECT_NE(ending.status.message().find("step 1"), std::string::npos) << ending.status.message();
-  EXPECT_LT(ending.seconds, 5.0);
+  EXPECT_LT(ending.seconds, 10.0);
   const Ending later = step_once(rig);
   EXPECT_EQ(later.status.message(), ending.status.message());
   EXPECT_LT(later.seconds, 0.5);
@@ -283,7 +283,7 @@ TEST(ParallelFailure, ARankThatHangsIsNamedWithinTheLimit) {
   GTEST_SKIP() << "a thread that hangs looks like a race";
 #endif
   auto rig = std::make_unique<Rig>(small_spec(), DType::kF32);
-  ASSERT_TRUE(rig->load(2, 1, 300'000).ok());
+  ASSERT_TRUE(rig->load(2, 1, 2'000'000).ok());
   ASSERT_TRUE(rig->capture().ok());
   rig->faults.launches_hang = true;
   expect_lost(*rig, step_once(*rig), "rank 1");
