@@ -30,7 +30,7 @@ Result<int> list(const ConfigFlags& flags) {
   }
   std::fputs(table.text().c_str(), stdout);
   for (const LoadFailure& failure : registry->failures()) {
-    std::printf("failed at stage %s: %s: %s\n", std::string(load_stage_name(failure.stage)).c_str(),
+    std::printf("failed at stage %s: %s: %s\n", std::string(load_stage_name(failure.stage())).c_str(),
                 failure.path.c_str(), failure.message.c_str());
   }
   if (registry->plugins().empty() && registry->failures().empty()) {

@@ -62,14 +62,14 @@ TEST_F(LoadFailureTest, MissingFileIsNamed) {
   const Outcome outcome = load("/no/such/plugin.so");
   EXPECT_EQ(outcome.status.code(), StatusCode::kNotFound);
   EXPECT_EQ(outcome.status.message(), "plugin /no/such/plugin.so: path: No such file or directory");
-  EXPECT_EQ(outcome.failure.stage, LoadStage::kPath);
+  EXPECT_EQ(outcome.failure.stage(), LoadStage::kPath);
   EXPECT_EQ(outcome.failure.path, "/no/such/plugin.so");
   EXPECT_EQ(outcome.failure.message, "No such file or directory");
 }
 
 TEST_F(LoadFailureTest, RelativePathIsRefused) {
   EXPECT_THAT(load("encore_backend_fake.so").status.message(), HasSubstr("the path is relative"));
-  EXPECT_EQ(load("").failure.stage, LoadStage::kPath);
+  EXPECT_EQ(load("").failure.stage(), LoadStage::kPath);
 }
 
 TEST_F(LoadFailureTest, FolderIsRefused) {
@@ -78,7 +78,7 @@ TEST_F(LoadFailureTest, FolderIsRefused) {
 
 TEST_F(LoadFailureTest, TextFileAndEmptyFileAreNotElf) {
   const Outcome text = load(write("text.so", std::string(500, 'a')));
-  EXPECT_EQ(text.failure.stage, LoadStage::kElf);
+  EXPECT_EQ(text.failure.stage(), LoadStage::kElf);
   EXPECT_EQ(text.status.code(), StatusCode::kDataLoss);
   EXPECT_THAT(text.status.message(), HasSubstr("ELF magic"));
   EXPECT_THAT(load(write("empty.so", "")).failure.message, HasSubstr("empty"));
@@ -95,7 +95,7 @@ TEST_F(LoadFailureTest, TruncationAnywhereIsAnErrorAndNotASignal) {
   for (size_t cut = 4096; cut < whole.size(); cut += 4096) cuts.push_back(cut);
   for (const size_t cut : cuts) {
     const Outcome outcome = load(write("cut.so", whole.substr(0, cut)));
-    EXPECT_EQ(outcome.failure.stage, LoadStage::kElf) << cut;
+    EXPECT_EQ(outcome.failure.stage(), LoadStage::kElf) << cut;
     EXPECT_EQ(outcome.status.code(), StatusCode::kDataLoss) << cut;
   }
 }
@@ -136,7 +136,7 @@ TEST_F(LoadFailureTest, DamagedHeadersNeverCrashTheReader) {
 
 TEST_F(LoadFailureTest, AllMissingLibrariesAreListed) {
   const Outcome outcome = load(test_plugin("needy"));
-  EXPECT_EQ(outcome.failure.stage, LoadStage::kDependencies);
+  EXPECT_EQ(outcome.failure.stage(), LoadStage::kDependencies);
   EXPECT_EQ(outcome.status.code(), StatusCode::kNotFound);
   EXPECT_THAT(outcome.failure.message,
               AllOf(HasSubstr("libencore_test_first.so"), HasSubstr("libencore_test_second.so"),
@@ -147,7 +147,7 @@ TEST_F(LoadFailureTest, LibraryBesideThePluginIsFound) {
   std::filesystem::copy(test_plugin("needy"), folder_ + "/needy.so");
   std::filesystem::copy(ENCORE_TEST_HIDDEN_DIR "/libencore_test_first.so", folder_);
   const Outcome outcome = load(folder_ + "/needy.so");
-  EXPECT_EQ(outcome.failure.stage, LoadStage::kDependencies);
+  EXPECT_EQ(outcome.failure.stage(), LoadStage::kDependencies);
   EXPECT_THAT(outcome.failure.message, HasSubstr("libencore_test_second.so"));
   EXPECT_THAT(outcome.failure.message, testing::Not(HasSubstr("libencore_test_first.so")));
   std::filesystem::copy(ENCORE_TEST_HIDDEN_DIR "/libencore_test_second.so", folder_);
@@ -165,21 +165,21 @@ TEST_F(LoadFailureTest, MissingLibraryOfALibraryIsListedWithWhoNeedsIt) {
 
 TEST_F(LoadFailureTest, UndefinedSymbolIsNamedInTheLinkersWords) {
   const Outcome outcome = load(test_plugin("undefined"));
-  EXPECT_EQ(outcome.failure.stage, LoadStage::kLoad);
+  EXPECT_EQ(outcome.failure.stage(), LoadStage::kLoad);
   EXPECT_EQ(outcome.status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(outcome.failure.message, HasSubstr("undefined symbol: encore_test_nowhere_defined"));
 }
 
 TEST_F(LoadFailureTest, LibraryWithoutEntryIsOneClearLine) {
   const Outcome outcome = load(test_plugin("no_entry"));
-  EXPECT_EQ(outcome.failure.stage, LoadStage::kNegotiation);
+  EXPECT_EQ(outcome.failure.stage(), LoadStage::kNegotiation);
   EXPECT_EQ(outcome.failure.message,
             "it exports no encore_backend_entry; it is a shared library, but not an Encore plugin");
 }
 
 TEST_F(LoadFailureTest, ExceptionInTheBackendsConstructorIsAnError) {
   const Outcome outcome = load(test_plugin("throwing"));
-  EXPECT_EQ(outcome.failure.stage, LoadStage::kNegotiation);
+  EXPECT_EQ(outcome.failure.stage(), LoadStage::kNegotiation);
   EXPECT_EQ(outcome.status.code(), StatusCode::kInternal);
   EXPECT_THAT(outcome.failure.message, HasSubstr("driver 470 is too old; 535 is needed"));
 }

@@ -108,7 +108,7 @@ TEST_F(PluginRegistryTest, SameNameTwiceNamesBothFiles) {
   const Status status = plugins.load_configured();
   EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), AllOf(HasSubstr(one), HasSubstr(two), HasSubstr("'fake'")));
-  EXPECT_EQ(plugins.failures()[0].stage, LoadStage::kRegistration);
+  EXPECT_EQ(plugins.failures()[0].stage(), LoadStage::kRegistration);
 }
 
 TEST_F(PluginRegistryTest, FileWithAnotherBackendInsideIsRefused) {

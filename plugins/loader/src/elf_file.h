@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "encore/loader/load_failure.h"
 #include "encore/status.h"
 
 namespace encore {
@@ -14,8 +15,10 @@ struct ElfFile {
 };
 
 // Reads a shared library without mapping it, so that a file cut short is an error and not a SIGBUS.
-// Errors: kNotFound if it cannot be opened; kDataLoss, with expected and found, if it is not a
-// whole ELF64 shared library for this machine.
-Result<ElfFile> read_elf(const std::string& path);
+// Never waits: a pipe or a device in the file's place is an error.
+// Errors: kNotFound if it cannot be opened or is no regular file; kDataLoss, with expected and
+// found, if it is not a whole ELF64 shared library for this machine. `*code`, unless null, says
+// which.
+Result<ElfFile> read_elf(const std::string& path, LoadCode* code = nullptr);
 
 }  // namespace encore

@@ -1,13 +1,17 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "claims.h"
 #include "encore/sdk/abi_status.h"
 #include "encore/sdk/abi_struct.h"
 #include "plugin_context.h"
+#include "stage_error.h"
 
 namespace encore {
 namespace {
@@ -32,24 +36,27 @@ std::string version_text(uint32_t major, uint32_t minor) {
   return std::to_string(major) + "." + std::to_string(minor);
 }
 
-Status check_prefix(const Prefix& prefix) {
+// The code of what is wrong, or kNone; `*message` says it in words.
+LoadCode check_prefix(const Prefix& prefix, std::string* message) {
   if (prefix.magic != ENCORE_ABI_MAGIC) {
-    return failed_precondition(
-        "its table does not start with Encore's magic number; the plugin is "
-        "damaged or was built for something else");
+    *message =
+        "its table does not start with Encore's magic number; the plugin is damaged or was built "
+        "for something else";
+    return LoadCode::kMagic;
   }
   if (prefix.abi_major != ENCORE_ABI_MAJOR) {
-    return failed_precondition(
-        "it speaks backend ABI " + version_text(prefix.abi_major, prefix.abi_minor) +
-        ", this host " + version_text(ENCORE_ABI_MAJOR, ENCORE_ABI_MINOR) +
-        "; the major numbers must be equal: use a plugin built for this version of Encore");
+    *message = "it speaks backend ABI " + version_text(prefix.abi_major, prefix.abi_minor) +
+               ", this host " + version_text(ENCORE_ABI_MAJOR, ENCORE_ABI_MINOR) +
+               "; the major numbers must be equal: use a plugin built for this version of Encore";
+    return LoadCode::kMajor;
   }
   if (prefix.struct_size < kSmallestTable || prefix.struct_size > kMaxStructBytes) {
-    return failed_precondition("its table states a size of " + std::to_string(prefix.struct_size) +
-                               " bytes; " + std::to_string(kSmallestTable) + " to " +
-                               std::to_string(kMaxStructBytes) + " were expected");
+    *message = "its table states a size of " + std::to_string(prefix.struct_size) + " bytes; " +
+               std::to_string(kSmallestTable) + " to " + std::to_string(kMaxStructBytes) +
+               " were expected; it was not built from Encore's headers";
+    return LoadCode::kTableSize;
   }
-  return {};
+  return LoadCode::kNone;
 }
 
 Status check_functions(const encore_backend_table& table) {
@@ -81,7 +88,8 @@ Status check_functions(const encore_backend_table& table) {
   ENCORE_REQUIRE(runner_free);
 #undef ENCORE_REQUIRE
   if (missing.empty()) return {};
-  return failed_precondition("its table lacks required functions: " + missing);
+  return failed_precondition("its table lacks required functions: " + missing +
+                             "; each has a line in encore/backend_abi.h");
 }
 
 Result<BackendIdentity> read_identity(const encore_backend_table& table) {
@@ -110,17 +118,36 @@ T read_extension(const encore_backend_table& table, std::string_view name) {
 
 }  // namespace
 
-Result<std::shared_ptr<const PluginContext>> negotiate(const encore_backend_table* raw) {
+Result<std::shared_ptr<const PluginContext>> negotiate(const encore_backend_table* raw,
+                                                       LoadCode* code) {
+  const auto address = reinterpret_cast<uintptr_t>(raw);
+  if (address % alignof(encore_backend_table) != 0) {
+    return stage_error(code, LoadCode::kTableAddress,
+                       failed_precondition("its table's address is not a multiple of " +
+                                           std::to_string(alignof(encore_backend_table)) +
+                                           "; the plugin is damaged"));
+  }
   Prefix prefix = {};
   std::memcpy(&prefix, raw, sizeof(prefix));
-  ENCORE_RETURN_IF_ERROR(check_prefix(prefix));
+  std::string wrong;
+  const LoadCode prefix_code = check_prefix(prefix, &wrong);
+  if (prefix_code != LoadCode::kNone) {
+    return stage_error(code, prefix_code, failed_precondition(std::move(wrong)));
+  }
   auto context = std::make_shared<PluginContext>();
   std::memcpy(&context->table, raw,
               std::min<size_t>(prefix.struct_size, sizeof(encore_backend_table)));
   const encore_backend_table& table = context->table;
-  ENCORE_RETURN_IF_ERROR(check_functions(table));
-  ENCORE_ASSIGN_OR_RETURN(context->identity, read_identity(table));
-  ENCORE_ASSIGN_OR_RETURN(context->schema, read_schema(table));
+  Status functions = check_functions(table);
+  if (!functions.ok()) {
+    return stage_error(code, LoadCode::kFunctionMissing, std::move(functions));
+  }
+  Result<BackendIdentity> identity = read_identity(table);
+  if (!identity.ok()) return stage_error(code, LoadCode::kIdentity, identity.status());
+  context->identity = std::move(identity).value();
+  Result<std::vector<OptionSchema>> schema = read_schema(table);
+  if (!schema.ok()) return stage_error(code, LoadCode::kSchema, schema.status());
+  context->schema = std::move(schema).value();
   context->observers =
       read_extension<encore_layer_observers_extension>(table, ENCORE_EXTENSION_LAYER_OBSERVERS);
   context->limits =

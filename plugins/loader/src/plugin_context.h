@@ -8,6 +8,7 @@
 
 #include "encore/backend.h"
 #include "encore/backend_abi.h"
+#include "encore/loader/load_failure.h"
 #include "encore/status.h"
 
 namespace encore {
@@ -27,7 +28,9 @@ struct PluginContext {
 };
 
 // Checks what a plugin's entry function returned, and reads everything static.
-// Errors: kFailedPrecondition naming what was expected and found.
-Result<std::shared_ptr<const PluginContext>> negotiate(const encore_backend_table* raw);
+// Errors: kFailedPrecondition naming what was expected and found, or what the plugin reported when
+// asked for its option schema; `*code`, unless null, says which.
+Result<std::shared_ptr<const PluginContext>> negotiate(const encore_backend_table* raw,
+                                                       LoadCode* code);
 
 }  // namespace encore

@@ -61,7 +61,7 @@ Result<LoadedPlugin*> PluginRegistry::load(const std::string& path) {
     return loaded.status();
   }
   if (const LoadedPlugin* taken = find_loaded(loaded->name)) {
-    failure = {LoadStage::kRegistration, path,
+    failure = {LoadCode::kNameTaken, path,
                "its backend is named '" + loaded->name + "', as is the one of " + taken->path +
                    "; load only one of the two"};
     remember(failure);
@@ -110,7 +110,7 @@ Status PluginRegistry::explain(std::string_view name, const std::vector<std::str
     message += "\n  loaded: '" + plugin->name + "' from " + plugin->path;
   }
   for (const LoadFailure& failure : failures_) {
-    message += "\n  failed: " + failure.path + ": " + std::string(load_stage_name(failure.stage)) +
+    message += "\n  failed: " + failure.path + ": " + std::string(load_stage_name(failure.stage())) +
                ": " + failure.message;
   }
   message += "\n  name the plugin's file in plugins.load or its folder in plugins.dirs";
