@@ -4,6 +4,7 @@
 #include <string>
 
 #include "config_flags.h"
+#include "device_modes.h"
 #include "exit_code.h"
 #include "logging.h"
 #include "open_backend.h"
@@ -12,25 +13,6 @@
 
 namespace encore {
 namespace {
-
-std::string capability_names(uint64_t capabilities) {
-  struct Name {
-    uint64_t bit;
-    const char* name;
-  };
-  static constexpr Name kNames[] = {{kCapabilityEager, "eager"},
-                                    {kCapabilityPrefillFull, "prefill full"},
-                                    {kCapabilityPrefillBreakable, "prefill breakable"},
-                                    {kCapabilityDecodeGraph, "decode graph"},
-                                    {kCapabilityCollectives, "collectives"}};
-  std::string text;
-  for (const Name& entry : kNames) {
-    if ((capabilities & entry.bit) == 0) continue;
-    if (!text.empty()) text += ", ";
-    text += entry.name;
-  }
-  return text;
-}
 
 void print_options(const std::string& name, const Backend& backend) {
   const std::vector<OptionSchema> schema = backend.option_schema();
