@@ -86,7 +86,8 @@ void override_size(int64_t& size, int64_t value) {
   if (value > 0) size = value;
 }
 
-// Heads of sizes that real models have, since a device may take no others.
+// Heads of sizes that real models have, since a device may take no others. rms_norm_eps is larger
+// than theirs in two families, so that leaving it out shows.
 ModelSpec family_spec(Family family) {
   ModelSpec spec;
   spec.architecture = family_name(family);
@@ -104,6 +105,7 @@ ModelSpec family_spec(Family family) {
     case Family::kMistral:
       spec.num_layers = 3;
       spec.num_heads = 8;
+      spec.rms_norm_eps = 0.02F;
       break;
     case Family::kQwen2:
       spec.num_kv_heads = 1;
@@ -114,7 +116,7 @@ ModelSpec family_spec(Family family) {
     case Family::kQwen3:
       spec.head_dim = 128;
       spec.qk_norm = true;
-      spec.rms_norm_eps = 1e-6F;
+      spec.rms_norm_eps = 0.05F;
       break;
   }
   return spec;
