@@ -25,6 +25,11 @@ constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16,
                                      DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
 constexpr std::array kIsaLevels = {kernels::IsaLevel::kGeneric, kernels::IsaLevel::kAvx2,
                                    kernels::IsaLevel::kAvx512, kernels::IsaLevel::kAmx};
+#if defined(__clang__)
+constexpr const char* kCompiler = __VERSION__;  // begins with the compiler's name
+#else
+constexpr const char* kCompiler = "gcc " __VERSION__;
+#endif
 constexpr int32_t kMaxThreads = 1024;
 constexpr int32_t kMaxRanks = 64;
 
@@ -34,13 +39,33 @@ std::string value_of(const OptionValues& options, std::string_view key) {
   return found == options.end() ? "auto" : found->second;
 }
 
+// The highest level that is in this library and that the machine offers.
+kernels::IsaLevel best_level() {
+  return std::min(kernels::built_level(), kernels::cpu_features().level);
+}
+
+// "auto", and the levels that init() takes.
+std::vector<std::string> isa_choices() {
+  std::vector<std::string> choices = {"auto"};
+  for (const kernels::IsaLevel level : kIsaLevels) {
+    if (level <= best_level()) choices.emplace_back(kernels::isa_level_name(level));
+  }
+  return choices;
+}
+
 Result<kernels::IsaLevel> choose_level(const std::string& wanted) {
-  const kernels::CpuFeatures& features = kernels::cpu_features();
-  if (wanted == "auto") return features.level;
+  if (wanted == "auto") return best_level();
   for (const kernels::IsaLevel level : kIsaLevels) {
     if (wanted != kernels::isa_level_name(level)) continue;
-    if (level <= features.level) return level;
-    return unavailable("backend.options.isa is " + wanted + "; this machine offers up to " +
+    if (level <= best_level()) return level;
+    const std::string given = "backend.options.isa is " + wanted;
+    if (level > kernels::built_level()) {
+      return unavailable(given + "; this library holds kernels up to " +
+                         kernels::isa_level_name(kernels::built_level()) +
+                         "; load the variant of that name");
+    }
+    const kernels::CpuFeatures& features = kernels::cpu_features();
+    return unavailable(given + "; this machine offers up to " +
                        kernels::isa_level_name(features.level) + " (" + features.reason + ")");
   }
   return invalid_argument("backend.options.isa is '" + wanted + "'");
@@ -78,7 +103,8 @@ Result<std::shared_ptr<ThreadTeam>> make_team(std::span<const int32_t> processor
 }  // namespace
 
 BackendIdentity CpuBackend::identity() const {
-  return {"cpu", "Encore", ENCORE_VERSION, "gcc " __VERSION__};
+  return {"cpu", "Encore", ENCORE_VERSION,
+          std::string(kernels::isa_level_name(kernels::built_level())) + ", " + kCompiler};
 }
 
 std::vector<OptionSchema> CpuBackend::option_schema() const {
@@ -95,9 +121,9 @@ std::vector<OptionSchema> CpuBackend::option_schema() const {
                    "auto",
                    0,
                    -1,
-                   {"auto", "generic", "avx2", "avx512", "amx"},
-                   "Instruction-set level; auto takes the best that processor and operating "
-                   "system offer."};
+                   isa_choices(),
+                   "Instruction-set level; auto takes the best that this library holds and that "
+                   "processor and operating system offer."};
   OptionSchema pin{"pin",
                    OptionType::kBool,
                    "true",

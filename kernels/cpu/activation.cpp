@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "activation_levels.h"
+#include "built_level.h"
 #include "row_range.h"
 
 namespace encore::kernels {
@@ -29,14 +30,22 @@ void add_reference(const AddArgs& args, const Worker& worker) {
 }  // namespace
 
 SiluMulKernel silu_mul_kernel(IsaLevel level) {
-  if (level >= IsaLevel::kAvx512) return silu_mul_avx512;
-  if (level >= IsaLevel::kAvx2) return silu_mul_avx2;
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx512) {
+    if (level >= IsaLevel::kAvx512) return silu_mul_avx512;
+  }
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx2) {
+    if (level >= IsaLevel::kAvx2) return silu_mul_avx2;
+  }
   return silu_mul_reference;
 }
 
 AddKernel add_kernel(IsaLevel level) {
-  if (level >= IsaLevel::kAvx512) return add_avx512;
-  if (level >= IsaLevel::kAvx2) return add_avx2;
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx512) {
+    if (level >= IsaLevel::kAvx512) return add_avx512;
+  }
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx2) {
+    if (level >= IsaLevel::kAvx2) return add_avx2;
+  }
   return add_reference;
 }
 

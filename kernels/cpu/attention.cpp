@@ -2,12 +2,17 @@
 
 #include "attention_levels.h"
 #include "attention_tiles.h"
+#include "built_level.h"
 
 namespace encore::kernels {
 
 AttentionKernel attention_kernel(IsaLevel level) {
-  if (level >= IsaLevel::kAvx512) return attention_avx512;
-  if (level >= IsaLevel::kAvx2) return attention_avx2;
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx512) {
+    if (level >= IsaLevel::kAvx512) return attention_avx512;
+  }
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx2) {
+    if (level >= IsaLevel::kAvx2) return attention_avx2;
+  }
   return attention_reference;
 }
 

@@ -115,7 +115,8 @@ CpuidSnapshot read_cpuid() {
     snapshot.leaf7_edx = d;
     if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) snapshot.leaf7_1_eax = a;
   }
-  if (has_amx(snapshot) && enabled(snapshot, kAmxState)) {
+  // The permission is the whole process's: a library without such kernels does not ask.
+  if (built_level() >= IsaLevel::kAmx && has_amx(snapshot) && enabled(snapshot, kAmxState)) {
     snapshot.amx_permission = request_amx_permission();
   }
   return snapshot;

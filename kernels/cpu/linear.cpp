@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "built_level.h"
 #include "linear_internal.h"
 
 namespace encore::kernels {
@@ -15,15 +16,14 @@ constexpr int64_t kDecodeUnit = 16;
 constexpr int64_t kPrefillUnit = 32;
 
 const LinearKernels& kernels_of(IsaLevel level) {
-  switch (level) {
-    case IsaLevel::kAmx:
-      return linear_kernels_amx();
-    case IsaLevel::kAvx512:
-      return linear_kernels_avx512();
-    case IsaLevel::kAvx2:
-      return linear_kernels_avx2();
-    case IsaLevel::kGeneric:
-      break;
+  if constexpr (kBuiltLevel >= IsaLevel::kAmx) {
+    if (level >= IsaLevel::kAmx) return linear_kernels_amx();
+  }
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx512) {
+    if (level >= IsaLevel::kAvx512) return linear_kernels_avx512();
+  }
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx2) {
+    if (level >= IsaLevel::kAvx2) return linear_kernels_avx2();
   }
   return linear_kernels_reference();
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "built_level.h"
 #include "norm_levels.h"
 
 namespace encore::kernels {
@@ -27,8 +28,12 @@ void rms_norm_reference(const RmsNormArgs& args, const Worker& worker) {
 }  // namespace
 
 RmsNormKernel rms_norm_kernel(IsaLevel level) {
-  if (level >= IsaLevel::kAvx512) return rms_norm_avx512;
-  if (level >= IsaLevel::kAvx2) return rms_norm_avx2;
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx512) {
+    if (level >= IsaLevel::kAvx512) return rms_norm_avx512;
+  }
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx2) {
+    if (level >= IsaLevel::kAvx2) return rms_norm_avx2;
+  }
   return rms_norm_reference;
 }
 

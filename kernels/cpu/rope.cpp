@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "built_level.h"
 #include "half.h"
 #include "rope_levels.h"
 
@@ -116,8 +117,12 @@ void step_tables(const StepTablesArgs& args, const Worker& worker) {
 }
 
 RopeKvKernel rope_kv_kernel(IsaLevel level) {
-  if (level >= IsaLevel::kAvx512) return rope_kv_avx512;
-  if (level >= IsaLevel::kAvx2) return rope_kv_avx2;
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx512) {
+    if (level >= IsaLevel::kAvx512) return rope_kv_avx512;
+  }
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx2) {
+    if (level >= IsaLevel::kAvx2) return rope_kv_avx2;
+  }
   return rope_kv_reference;
 }
 

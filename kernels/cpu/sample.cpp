@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "built_level.h"
 #include "sample_levels.h"
 #include "sample_row.h"
 
@@ -63,8 +64,12 @@ void sample_reference(const SampleArgs& args, const Worker& worker) {
 }  // namespace
 
 SampleKernel sample_kernel(IsaLevel level) {
-  if (level >= IsaLevel::kAvx512) return sample_avx512;
-  if (level >= IsaLevel::kAvx2) return sample_avx2;
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx512) {
+    if (level >= IsaLevel::kAvx512) return sample_avx512;
+  }
+  if constexpr (kBuiltLevel >= IsaLevel::kAvx2) {
+    if (level >= IsaLevel::kAvx2) return sample_avx2;
+  }
   return sample_reference;
 }
 

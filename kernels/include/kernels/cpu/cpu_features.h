@@ -18,6 +18,10 @@ enum class IsaLevel : int32_t {
 
 const char* isa_level_name(IsaLevel level);  // "generic", "avx2", "avx512", "amx"
 
+// The highest level whose kernels are in this library. A level above it gets the kernels of this
+// one. Threads: any.
+IsaLevel built_level();
+
 // Everything that detection looks at, so that a test can supply it. Register names are Intel's.
 struct CpuidSnapshot {
   uint32_t leaf1_ecx = 0;
@@ -40,11 +44,13 @@ struct CpuFeatures {
 // The features that `snapshot` allows. A pure function.
 CpuFeatures features_of(const CpuidSnapshot& snapshot);
 
-// Reads CPUID and XCR0, and asks the kernel for AMX tile data if the processor has it.
+// Reads CPUID and XCR0, and asks the kernel for AMX tile data if the processor has it and this
+// library is built for it.
 // The permission holds for the whole process, threads already running included.
 CpuidSnapshot read_cpuid();
 
-// features_of(read_cpuid()), computed once. Threads: any.
+// features_of(read_cpuid()), computed once. Says nothing of built_level(): the level may be above
+// it. Threads: any.
 const CpuFeatures& cpu_features();
 
 }  // namespace encore::kernels
