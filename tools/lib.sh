@@ -138,6 +138,21 @@ delete it and try again"
 
 has_cuda_driver() { [ -e /proc/driver/nvidia/version ] || command -v nvidia-smi >/dev/null; }
 
+# Encore loads no plugin that somebody else could replace. What is built from here on is closed to
+# others; a folder above that is open has to be closed by hand.
+need_private_folders() {
+  umask go-w
+  local folder="$root" open=()
+  while true; do
+    # A sticky folder, such as /tmp, lets nobody replace what is another's.
+    [ -z "$(find "$folder" -maxdepth 0 -perm /022 ! -perm -1000)" ] || open+=("$folder")
+    [ "$folder" != / ] || break
+    folder="$(dirname "$folder")"
+  done
+  [ "${#open[@]}" -eq 0 ] || fail "others may write to ${open[*]}, so Encore would load no plugin \
+built there; run: chmod go-w ${open[*]}"
+}
+
 # configure NAME PRESET [cmake arguments...]: into build/NAME.
 configure() {
   local name="$1" preset="$2"
