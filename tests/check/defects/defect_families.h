@@ -1,0 +1,17 @@
+// The seeded defects, by the family of the rules that must find them.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "defect.h"
+
+namespace encore::defects {
+
+std::span<const DefectEntry> graph_defects();  // rules G: graph_defects.cpp, capture_defects.cpp
+std::span<const DefectEntry> capture_defects();
+std::span<const DefectEntry> thread_defects();  // rules T
+
+inline constexpr std::array kFamilies = {graph_defects, capture_defects, thread_defects};
+
+}  // namespace encore::defects

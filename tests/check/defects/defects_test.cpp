@@ -1,0 +1,80 @@
+// Runs the conformance kit on a plugin and checks which rules fail.
+//
+//   encore_defects_test CHECK_PROGRAM PLUGIN RULE|none
+//
+// Ends with 0 if the kit fails exactly that rule.
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+struct Run {
+  std::string output;
+  int exit_code = -1;
+};
+
+// REQUIRES: no argument holds a quote; they come from CMake.
+Run run_kit(const std::string& program, const std::string& plugin) {
+  // The machine may be busy with other tests.
+  const std::string command =
+      "'" + program + "' --quick --time-factor=10 --format=json -- '" + plugin + "'";
+  Run run;
+  FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return run;
+  std::array<char, 4096> buffer{};
+  size_t got = 0;
+  while ((got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0) {
+    run.output.append(buffer.data(), got);
+  }
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) run.exit_code = WEXITSTATUS(status);
+  return run;
+}
+
+// The number of rules that did not end as they should; each is printed.
+int count_surprises(const nlohmann::json& report, const std::string& expected) {
+  int surprises = 0;
+  bool found = expected == "none";
+  for (const auto& rule : report.at("rules")) {
+    const auto id = rule.at("id").get<std::string>();
+    const bool failed = rule.at("verdict") == "fail";
+    const std::string words = failed ? "fails: " : "does not fail: ";
+    found |= id == expected;
+    std::printf("%s %s %.2f s\n", id.c_str(), rule.at("verdict").get<std::string>().c_str(),
+                rule.at("seconds").get<double>());
+    if (failed == (id == expected)) {
+      if (failed) std::printf("  %s\n", rule.at("message").get<std::string>().c_str());
+      continue;
+    }
+    std::printf("  %s %s%s\n", id.c_str(), words.c_str(),
+                rule.at("message").get<std::string>().c_str());
+    ++surprises;
+  }
+  if (!found) std::printf("there is no rule %s\n", expected.c_str());
+  return surprises + (found ? 0 : 1);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: encore_defects_test CHECK_PROGRAM PLUGIN RULE|none\n");
+    return 2;
+  }
+  const std::string expected = argv[3];
+  const Run run = run_kit(argv[1], argv[2]);
+  const auto report = nlohmann::json::parse(run.output, nullptr, false);
+  if (report.is_discarded() || !report.contains("rules") || report.at("rules").empty()) {
+    std::printf("the kit gave no report (exit code %d): %s\n", run.exit_code, run.output.c_str());
+    return 1;
+  }
+  const int expected_code = expected == "none" ? 0 : 1;
+  if (run.exit_code != expected_code) {
+    std::printf("the kit's exit code is %d, expected %d\n", run.exit_code, expected_code);
+  }
+  return count_surprises(report, expected) == 0 && run.exit_code == expected_code ? 0 : 1;
+}
