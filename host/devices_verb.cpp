@@ -1,49 +1,32 @@
 // encore devices [CONFIG]: the devices of every backend, and the backends' options.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config_flags.h"
 #include "device_modes.h"
 #include "exit_code.h"
 #include "logging.h"
 #include "open_backend.h"
+#include "plugin_report.h"
+#include "plugin_text.h"
 #include "text_table.h"
 #include "verbs.h"
 
 namespace encore {
 namespace {
 
-void print_options(const std::string& name, const Backend& backend) {
-  const std::vector<OptionSchema> schema = backend.option_schema();
-  if (schema.empty()) return;
-  std::printf("\nbackend.options of %s\n", name.c_str());
-  TextTable table({"option", "default", "value", "meaning"});
-  for (const OptionSchema& option : schema) {
-    table.add_row({option.key, option.default_value, describe_option(option), option.help});
+void add_devices(const PluginReport& report, TextTable& table) {
+  int32_t index = 0;
+  for (const DeviceReport& device : report.devices) {
+    table.add_row({report.record.name, std::to_string(index++), device.info.id, device.info.name,
+                   device.info.architecture,
+                   format_bytes(static_cast<double>(device.memory.free_bytes)) + " of " +
+                       format_bytes(static_cast<double>(device.memory.total_bytes)),
+                   capability_names(device.info.capabilities)});
   }
-  std::fputs(table.text().c_str(), stdout);
-}
-
-// Options of the configuration belong to its own backend; others start with their defaults.
-Status start(const LoadedConfig& loaded, const std::string& name, Backend& backend) {
-  LoadedConfig own = loaded;
-  if (name != loaded.config.backend.name) own.config.backend.options.clear();
-  ENCORE_ASSIGN_OR_RETURN(const OptionValues options,
-                          checked_options(own, backend.option_schema()));
-  return backend.init(options);
-}
-
-Status add_devices(const std::string& name, Backend& backend, TextTable& table) {
-  for (int32_t device = 0; device < backend.device_count(); ++device) {
-    ENCORE_ASSIGN_OR_RETURN(const DeviceInfo info, backend.device_info(device));
-    ENCORE_ASSIGN_OR_RETURN(const DeviceMemory memory, backend.device_memory(device));
-    table.add_row({name, std::to_string(device), info.id, info.name, info.architecture,
-                   format_bytes(static_cast<double>(memory.free_bytes)) + " of " +
-                       format_bytes(static_cast<double>(memory.total_bytes)),
-                   capability_names(info.capabilities)});
-  }
-  return {};
 }
 
 Result<int> devices(const ConfigFlags& flags) {
@@ -51,26 +34,27 @@ Result<int> devices(const ConfigFlags& flags) {
   const std::unique_ptr<PluginRegistry> registry = make_registry(loaded.config);
   int code = kExitOk;
   const auto note = [&code](const Status& status) {
-    if (!status.ok()) code = report_error(status);
+    if (!status.ok()) code = std::max(code, report_error(status));
   };
-  note(registry->load_configured());
-  for (const std::string& name : backend_names_on_disk(loaded.config)) {
-    if (const Result<Backend*> found = registry->find(name); !found.ok()) note(found.status());
-  }
+  const Status required = registry->discover();
+  // The one that a run would use must be there; of the others, what can be listed is.
+  note(required.ok() ? usable_backend(*registry, loaded).status() : required);
+  registry->load_all();
+  const std::vector<PluginReport> reports = report_plugins(*registry, loaded);
   TextTable table({"backend", "device", "id", "name", "architecture", "free memory", "modes"});
-  for (const std::unique_ptr<LoadedPlugin>& plugin : registry->plugins()) {
-    const ProbeResult probe = plugin->backend->probe();
-    if (!probe.usable) {
-      std::printf("%s is unavailable: %s\n", plugin->name.c_str(), probe.reason.c_str());
-      continue;
+  for (const PluginReport& report : reports) {
+    if (report.record.state == PluginState::kUnavailable) {
+      std::printf("%s is unavailable: %s\n", report.record.name.c_str(),
+                  report.record.reason.c_str());
     }
-    Status status = start(loaded, plugin->name, *plugin->backend);
-    if (status.ok()) status = add_devices(plugin->name, *plugin->backend, table);
-    note(status);
+    note(report.devices_status);
+    add_devices(report, table);
   }
   std::fputs(table.text().c_str(), stdout);
-  for (const std::unique_ptr<LoadedPlugin>& plugin : registry->plugins()) {
-    print_options(plugin->name, *plugin->backend);
+  for (const PluginReport& report : reports) {
+    if (report.options.empty()) continue;
+    std::printf("\nbackend.options of %s\n", report.record.name.c_str());
+    std::fputs(options_text(report.options).c_str(), stdout);
   }
   return code;
 }

@@ -16,9 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFilePrefix = "encore_backend_";
-constexpr std::string_view kFileSuffix = ".so";
-
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -54,27 +51,32 @@ void log_plugin_line(sdk::LogLevel level, std::string_view message) {
   }
 }
 
+std::string origin_or_key(const LoadedConfig& loaded, const std::string& key) {
+  const std::string origin = loaded.origin(key);
+  return origin == "default" ? key : origin;
+}
+
+// The configured backend. What the configuration asks for and nothing here can give is the
+// configuration's error, and says where it was written.
 Result<Backend*> find_backend(PluginRegistry& registry, const LoadedConfig& loaded) {
   const std::string& name = loaded.config.backend.name;
   Result<Backend*> backend = registry.find(name);
-  if (backend.ok() || backend.status().code() != StatusCode::kNotFound) return backend;
-  const std::vector<std::string> on_disk = backend_names_on_disk(loaded.config);
-  if (std::find(on_disk.begin(), on_disk.end(), name) != on_disk.end()) return backend;
-  const std::string origin = loaded.origin("backend.name");
-  std::string message = origin == "default" ? "backend.name" : origin;
-  message += ": " + backend.status().message() + "; backends found: ";
-  return invalid_argument(message + (on_disk.empty() ? "none" : joined(on_disk)));
-}
-
-Status check_device(const Backend& backend, const LoadedConfig& loaded) {
-  const int32_t count = backend.device_count();
-  const int32_t device = loaded.config.backend.device;
-  if (device < count) return {};
-  const std::string origin = loaded.origin("backend.device");
-  return invalid_argument((origin == "default" ? "backend.device" : origin) +
-                          ": backend.device is " + std::to_string(device) + "; backend \"" +
-                          loaded.config.backend.name + "\" has " + std::to_string(count) +
-                          " devices, counted from 0");
+  if (backend.ok()) return backend;
+  const PluginRecord* record = nullptr;
+  for (const PluginRecord& each : registry.entries()) {
+    if (each.name == name) record = &each;
+  }
+  std::string origin = origin_or_key(loaded, "backend.name");
+  const bool chosen_by_option = record != nullptr && record->failure &&
+                                (record->failure->code == LoadCode::kVariantUnknown ||
+                                 record->failure->code == LoadCode::kVariantUnsupported);
+  if (chosen_by_option) {
+    origin =
+        origin_or_key(loaded, "backend.options." + record->variant_option) + ": backend.options";
+  }
+  const StatusCode code = record == nullptr || chosen_by_option ? StatusCode::kInvalidArgument
+                                                                : backend.status().code();
+  return Status(code, origin + ": " + backend.status().message());
 }
 
 std::string range_text(const OptionSchema& option) {
@@ -89,19 +91,10 @@ std::string range_text(const OptionSchema& option) {
 Result<OpenBackend> open_backend(const LoadedConfig& loaded) {
   OpenBackend open;
   open.registry = make_registry(loaded.config);
-  ENCORE_RETURN_IF_ERROR(open.registry->load_configured());
-  ENCORE_ASSIGN_OR_RETURN(open.backend, find_backend(*open.registry, loaded));
+  ENCORE_RETURN_IF_ERROR(open.registry->discover());
+  ENCORE_ASSIGN_OR_RETURN(open.backend, usable_backend(*open.registry, loaded));
   const std::string& name = loaded.config.backend.name;
-  const ProbeResult probe = open.backend->probe();
-  if (!probe.usable) {
-    // The configuration asks for what this machine lacks: nothing takes its place.
-    const std::string origin = loaded.origin("backend.name");
-    return invalid_argument((origin == "default" ? "backend.name" : origin) + ": backend \"" +
-                            name + "\" is unavailable: " + probe.reason);
-  }
-  ENCORE_ASSIGN_OR_RETURN(const OptionValues options,
-                          checked_options(loaded, open.backend->option_schema()));
-  ENCORE_RETURN_IF_ERROR(open.backend->init(options));
+  ENCORE_RETURN_IF_ERROR(init_backend(loaded, name, *open.backend));
   ENCORE_RETURN_IF_ERROR(check_device(*open.backend, loaded));
   ENCORE_ASSIGN_OR_RETURN(const DeviceInfo device,
                           open.backend->device_info(loaded.config.backend.device));
@@ -114,26 +107,36 @@ std::unique_ptr<PluginRegistry> make_registry(const Config& config) {
   HostInfo host;
   host.version = ENCORE_VERSION;
   host.log = log_plugin_line;
-  return std::make_unique<PluginRegistry>(std::move(host), absolute_paths(config.plugins));
+  host.probe_timeout_ms = int64_t{1000} * config.plugins.probe_timeout_s;
+  host.verdict_folder = default_verdict_folder();
+  return std::make_unique<PluginRegistry>(std::move(host), absolute_paths(config.plugins),
+                                          config.backend);
 }
 
-std::vector<std::string> backend_names_on_disk(const Config& config) {
-  std::vector<std::string> folders = absolute_paths(config.plugins).dirs;
-  folders.push_back(installed_plugin_dir());
-  std::vector<std::string> names;
-  for (const std::string& folder : folders) {
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-      const std::string file = entry.path().filename().string();
-      if (!file.starts_with(kFilePrefix) || !file.ends_with(kFileSuffix)) continue;
-      if (file.size() <= kFilePrefix.size() + kFileSuffix.size()) continue;
-      names.push_back(
-          file.substr(kFilePrefix.size(), file.size() - kFilePrefix.size() - kFileSuffix.size()));
-    }
-  }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
+Result<Backend*> usable_backend(PluginRegistry& registry, const LoadedConfig& loaded) {
+  ENCORE_ASSIGN_OR_RETURN(Backend * backend, find_backend(registry, loaded));
+  const ProbeResult probe = backend->probe();
+  if (probe.usable) return backend;
+  // The configuration asks for what this machine lacks: nothing takes its place.
+  return invalid_argument(origin_or_key(loaded, "backend.name") + ": backend \"" +
+                          loaded.config.backend.name + "\" is unavailable: " + probe.reason);
+}
+
+Status init_backend(const LoadedConfig& loaded, const std::string& name, Backend& backend) {
+  LoadedConfig own = loaded;
+  if (name != loaded.config.backend.name) own.config.backend.options.clear();
+  ENCORE_ASSIGN_OR_RETURN(const OptionValues options,
+                          checked_options(own, backend.option_schema()));
+  return backend.init(options);
+}
+
+Status check_device(const Backend& backend, const LoadedConfig& loaded) {
+  const int32_t count = backend.device_count();
+  const int32_t device = loaded.config.backend.device;
+  if (device < count) return {};
+  return invalid_argument(origin_or_key(loaded, "backend.device") + ": backend.device is " +
+                          std::to_string(device) + "; backend \"" + loaded.config.backend.name +
+                          "\" has " + std::to_string(count) + " devices, counted from 0");
 }
 
 Result<OptionValues> checked_options(const LoadedConfig& loaded,

@@ -26,9 +26,16 @@ Result<OpenBackend> open_backend(const LoadedConfig& loaded);
 // A registry for the configuration's plugins, with nothing loaded yet.
 std::unique_ptr<PluginRegistry> make_registry(const Config& config);
 
-// Names of backends whose plugin files lie in the configured and installed folders; nothing is
-// loaded. Sorted.
-std::vector<std::string> backend_names_on_disk(const Config& config);
+// The configured backend, found, loaded and able to run here; not initialised.
+// Errors: kInvalidArgument, with the place of backend.name, if no plugin has the name or the
+// machine lacks what it needs; the plugin's failure if it was rejected.
+Result<Backend*> usable_backend(PluginRegistry& registry, const LoadedConfig& loaded);
+
+// init() with the options of the configuration if `name` is its backend, else with the defaults.
+Status init_backend(const LoadedConfig& loaded, const std::string& name, Backend& backend);
+
+// Errors: kInvalidArgument if the initialised backend has no device of the configured number.
+Status check_device(const Backend& backend, const LoadedConfig& loaded);
 
 // The values of `backend.options` checked against `schema`, defaults added.
 // Errors: kInvalidArgument, which starts with the place where the option was written.

@@ -24,13 +24,15 @@ struct BackendConfig {
 };
 
 struct PluginLoad {
-  std::string path;
-  bool optional = false;
+  std::string path;         // of a library or a *.plugin.yaml
+  bool optional = false;    // it may fail
+  std::string sha256 = {};  // that the library must have, 64 lower-case digits; empty: any
 };
 
 struct PluginsConfig {
   std::vector<PluginLoad> load;
-  std::vector<std::string> dirs;  // searched before the installed plugin folder
+  std::vector<std::string> dirs;  // searched for manifests before the installed plugin folder
+  int32_t probe_timeout_s = 30;   // of the child process that tries a plugin out
 };
 
 struct ParallelConfig {

@@ -226,26 +226,45 @@ class Assigner {
     }
     if (item.kind != Kind::kMap) return wrong(item);
     for (const auto& [name, value] : item.entries) {
-      if (name.text == "path" && value.kind == Kind::kScalar) {
-        load.path = resolve(value.text, source_);
-      } else if (name.text == "optional" && (value.text == "true" || value.text == "false")) {
-        load.optional = value.text == "true";
-      } else if (name.text == "path" || name.text == "optional") {
-        return error(value, std::string(key_.name) + ": " + name.text + " is " + written(value) +
-                                (name.text == "path" ? "; it must be a path"
-                                                     : "; it must be true or false"));
-      } else {
-        const std::array<std::string, 2> known = {"path", "optional"};
-        const std::string near = nearest(name.text, known);
-        return error(
-            name,
-            "unknown key " + quoted_for_message(name.text) + " in " + std::string(key_.name) +
-                (near.empty() ? "; known: path, optional" : "; did you mean \"" + near + "\"?"));
-      }
+      ENCORE_RETURN_IF_ERROR(plugin_key(name, value, load));
     }
     if (load.path.empty())
       return error(item, std::string(key_.name) + " has an entry without a path");
     return load;
+  }
+
+  // One key of an entry of plugins.load.
+  Status plugin_key(const YamlNode& name, const YamlNode& value, PluginLoad& load) const {
+    const std::array<std::string, 3> known = {"path", "optional", "sha256"};
+    const bool scalar = value.kind == Kind::kScalar;
+    const auto must_be = [&](const char* what) {
+      return error(value, std::string(key_.name) + ": " + name.text + " is " + written(value) +
+                              "; it must be " + what);
+    };
+    if (name.text == "path") {
+      if (!scalar) return must_be("a path");
+      load.path = resolve(value.text, source_);
+    } else if (name.text == "optional") {
+      if (!scalar || (value.text != "true" && value.text != "false")) {
+        return must_be("true or false");
+      }
+      load.optional = value.text == "true";
+    } else if (name.text == "sha256") {
+      if (!scalar || !is_sha256(value.text)) return must_be("64 digits 0-9 a-f");
+      load.sha256 = value.text;
+    } else {
+      const std::string near = nearest(name.text, known);
+      return error(name, "unknown key " + quoted_for_message(name.text) + " in " +
+                             std::string(key_.name) +
+                             (near.empty() ? "; known: path, optional, sha256"
+                                           : "; did you mean \"" + near + "\"?"));
+    }
+    return {};
+  }
+
+  static bool is_sha256(std::string_view text) {
+    return text.size() == 64 &&
+           text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
   }
 
   const KeyInfo& key_;
@@ -298,7 +317,8 @@ struct Shower {
   }
   std::string operator()(const std::vector<PluginLoad>* field) const {
     const auto one = [](const PluginLoad& load) {
-      return "{path: " + load.path + (load.optional ? ", optional: true}" : "}");
+      return "{path: " + load.path + (load.optional ? ", optional: true" : "") +
+             (load.sha256.empty() ? "" : ", sha256: " + load.sha256) + "}";
     };
     return joined(*field, one, '[', ']');
   }
@@ -338,7 +358,7 @@ struct Describer {
     return key.is_path ? "a list of paths" : "a list of texts";
   }
   std::string operator()(const std::vector<PluginLoad>*) const {
-    return "a list of paths or of {path, optional}";
+    return "a list of paths or of {path, optional, sha256}";
   }
   std::string operator()(const OptionValues*) const { return "a map of options"; }
 

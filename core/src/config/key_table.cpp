@@ -39,9 +39,14 @@ const auto kKeys = std::to_array<KeyInfo>({
      .minimum = 1, .maximum = 64},
 
     {.name = "plugins.load", .field = ENCORE_FIELD(plugins.load),
-     .help = "Plugin libraries to load before any others; an optional one may fail."},
+     .help = "Plugins to load before any others, libraries or *.plugin.yaml manifests; an optional "
+             "one may fail; sha256 is that of a library."},
     {.name = "plugins.dirs", .field = ENCORE_FIELD(plugins.dirs),
-     .help = "Folders searched for plugins before the installed ones.", .is_path = true},
+     .help = "Folders searched for *.plugin.yaml manifests before the installed one.",
+     .is_path = true},
+    {.name = "plugins.probe_timeout_s", .field = ENCORE_FIELD(plugins.probe_timeout_s),
+     .help = "Seconds that a plugin may take while a child process tries it out.",
+     .minimum = 1, .maximum = 3600},
 
     {.name = "kv_cache.page_size", .field = ENCORE_FIELD(kv_cache.page_size),
      .help = "Tokens in one page of the KV cache.", .minimum = 1, .maximum = 1024},
