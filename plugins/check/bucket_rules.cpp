@@ -133,9 +133,9 @@ Status buckets_are_those_asked_for(Rig& rig) {
       ENCORE_ASSIGN_OR_RETURN(const RunnerSet set, make_runner_set(*rig.model, options));
       const std::string most = " with at most " + std::to_string(maximum);
       ENCORE_RETURN_IF_ERROR(
-          check_list(set.decode->report.buckets, buckets, maximum, "decode" + most));
+          check_list(set.decode.value().report.buckets, buckets, maximum, "decode" + most));
       ENCORE_RETURN_IF_ERROR(
-          check_list(set.prefill->report.buckets, buckets, maximum, "prefill" + most));
+          check_list(set.prefill.value().report.buckets, buckets, maximum, "prefill" + most));
     }
   }
   return {};
@@ -148,13 +148,13 @@ Status capture_reports_add_up(Rig& rig) {
     RunnerSetOptions options = graph_options();
     options.capture.prefill_mode = mode;
     ENCORE_ASSIGN_OR_RETURN(const RunnerSet set, make_runner_set(*rig.model, options));
-    if (!set.eager->report.buckets.empty()) {
+    if (!set.eager.value().report.buckets.empty()) {
       return violation("the eager runner's report lists buckets");
     }
-    ENCORE_RETURN_IF_ERROR(check_report(set.eager->report, false, "eager"));
-    ENCORE_RETURN_IF_ERROR(
-        check_report(set.prefill->report, full, full ? "full prefill" : "breakable prefill"));
-    ENCORE_RETURN_IF_ERROR(check_report(set.decode->report, true, "decode"));
+    ENCORE_RETURN_IF_ERROR(check_report(set.eager.value().report, false, "eager"));
+    ENCORE_RETURN_IF_ERROR(check_report(set.prefill.value().report, full,
+                                        full ? "full prefill" : "breakable prefill"));
+    ENCORE_RETURN_IF_ERROR(check_report(set.decode.value().report, true, "decode"));
   }
   return {};
 }
@@ -167,7 +167,7 @@ Status smallest_bucket_is_taken(Rig& rig) {
   for (int32_t count = 1; count <= 12; ++count) {
     const auto live = std::span(requests).first(static_cast<size_t>(count));
     ENCORE_ASSIGN_OR_RETURN(const RunnerCheck check,
-                            ask(driver, rig, *set.decode->runner, work_for(live, 1)));
+                            ask(driver, rig, *set.decode.value().runner, work_for(live, 1)));
     const int32_t bucket = smallest_holding(options.capture.decode_buckets, count);
     ENCORE_RETURN_IF_ERROR(
         expect_answer(check, Reason::kNone, bucket, std::to_string(count) + " decodes"));
@@ -175,7 +175,7 @@ Status smallest_bucket_is_taken(Rig& rig) {
   std::vector<Request> one = make_requests(rig, 1, 128);
   for (int32_t count = 1; count <= 128; ++count) {
     ENCORE_ASSIGN_OR_RETURN(const RunnerCheck check,
-                            ask(driver, rig, *set.prefill->runner, work_for(one, count)));
+                            ask(driver, rig, *set.prefill.value().runner, work_for(one, count)));
     const int32_t bucket = smallest_holding(options.capture.prefill_buckets, count);
     ENCORE_RETURN_IF_ERROR(
         expect_answer(check, Reason::kNone, bucket, "a prompt of " + std::to_string(count)));
@@ -196,8 +196,8 @@ Status what_no_bucket_holds_is_refused(Rig& rig) {
     Reason reason;
     int32_t cached = 0;  // of the one request
   };
-  Runner* const prefill = set.prefill->runner.get();
-  Runner* const decode = set.decode->runner.get();
+  Runner* const prefill = set.prefill.value().runner.get();
+  Runner* const decode = set.decode.value().runner.get();
   const std::vector<Case> cases = {
       {"a prompt of 129 with room for 128", prefill, {{one.data(), 129}}, Reason::kTooManyTokens},
       {"13 decodes with room for 12", decode, work_for(many, 1), Reason::kTooManyRequests},
@@ -238,13 +238,13 @@ Status without_padding_sizes_are_exact(Rig& rig) {
   };
   for (int32_t count = 1; count <= 12; ++count) {
     const auto live = std::span(requests).first(static_cast<size_t>(count));
-    ENCORE_RETURN_IF_ERROR(
-        expect(*set.decode->runner, work_for(live, 1), count, options.capture.decode_buckets));
+    ENCORE_RETURN_IF_ERROR(expect(*set.decode.value().runner, work_for(live, 1), count,
+                                  options.capture.decode_buckets));
   }
   std::vector<Request> one = make_requests(rig, 1, 128);
   for (const int32_t count : {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128}) {
-    ENCORE_RETURN_IF_ERROR(
-        expect(*set.prefill->runner, work_for(one, count), count, options.capture.prefill_buckets));
+    ENCORE_RETURN_IF_ERROR(expect(*set.prefill.value().runner, work_for(one, count), count,
+                                  options.capture.prefill_buckets));
   }
   return {};
 }
