@@ -21,8 +21,6 @@ namespace acme {
 namespace {
 
 using encore::DType;
-using encore::Result;
-using encore::Status;
 
 constexpr std::array kWeightTypes = {DType::kF32,  DType::kF16,  DType::kBF16,
                                      DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
@@ -113,9 +111,9 @@ class ToyBackend final : public encore::Backend {
                                    std::to_string(options.tensor_parallel_size) +
                                    "; acme.toy is one device: set parallel.tensor to 1");
     }
-    ENCORE_ASSIGN_OR_RETURN(std::unique_ptr<encore::Model> model,
-                            encore::lowering::LoweredModel::load(
-                                std::make_unique<ToyDevice>(memory_), spec, weights, options));
+    ENCORE_ASSIGN_OR_RETURN(
+        std::unique_ptr<encore::Model> model,
+        lowering::LoweredModel::load(std::make_unique<ToyDevice>(memory_), spec, weights, options));
     ++models_loaded_;
     return model;
   }
@@ -155,7 +153,7 @@ Status ToyBackend::selftest(int32_t device) {
   ENCORE_RETURN_IF_ERROR(
       memory_->copy_in(block->data(), reinterpret_cast<const std::byte*>(&numbers), bytes));
   auto* there = reinterpret_cast<Numbers*>(memory_->resolve(block->data()));
-  encore::kernels::RmsNormArgs args{};
+  kernels::RmsNormArgs args{};
   args.num_rows = &there->rows;
   args.x = there->x.data();
   args.weight = there->weight.data();
@@ -163,7 +161,7 @@ Status ToyBackend::selftest(int32_t device) {
   args.hidden_size = 4;
   ToyCore core(memory_);
   ENCORE_RETURN_IF_ERROR(core.begin());
-  core.call(encore::kernels::rms_norm_kernel(encore::kernels::IsaLevel::kGeneric), args);
+  core.call(kernels::rms_norm_kernel(kernels::IsaLevel::kGeneric), args);
   ENCORE_ASSIGN_OR_RETURN(auto program, core.end());
   core.launch(static_cast<const ToyProgram&>(*program));
   ENCORE_RETURN_IF_ERROR(

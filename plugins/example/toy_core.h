@@ -23,20 +23,22 @@
 
 namespace acme {
 
+namespace kernels = encore::kernels;
+
 template <typename Args>
-using Kernel = void (*)(const Args&, const encore::kernels::Worker&);
+using Kernel = void (*)(const Args&, const kernels::Worker&);
 
 // A recorded list of calls, in device memory.
-class ToyProgram final : public encore::lowering::DeviceGraph {
+class ToyProgram final : public lowering::DeviceGraph {
  public:
-  ToyProgram(std::unique_ptr<encore::lowering::DeviceMemoryBlock> block, int32_t num_calls)
+  ToyProgram(std::unique_ptr<lowering::DeviceMemoryBlock> block, int32_t num_calls)
       : block_(std::move(block)), num_calls_(num_calls) {}
   const std::byte* address() const { return block_->data(); }
   int64_t executable_bytes() const override { return block_->bytes(); }
   int32_t num_nodes() const override { return num_calls_; }
 
  private:
-  std::unique_ptr<encore::lowering::DeviceMemoryBlock> block_;
+  std::unique_ptr<lowering::DeviceMemoryBlock> block_;
   int32_t num_calls_;
 };
 
@@ -63,21 +65,43 @@ class ToyCore {
     ++num_calls_;
   }
 
-  // Errors: kFailedPrecondition if a program is (not) being recorded; kOutOfMemory.
-  encore::Status begin();
-  encore::Result<std::unique_ptr<encore::lowering::DeviceGraph>> end();
+  // Errors: kFailedPrecondition if a program is being recorded already.
+  Status begin() {
+    if (recording_) return encore::failed_precondition("a capture is open already");
+    recording_ = true;
+    program_.clear();
+    num_calls_ = 0;
+    return {};
+  }
+  // Errors: kFailedPrecondition if none is; kOutOfMemory. None is being recorded afterwards.
+  Result<std::unique_ptr<lowering::DeviceGraph>> end() {
+    if (!recording_) return encore::failed_precondition("no capture is open");
+    recording_ = false;
+    const auto bytes = static_cast<int64_t>(program_.size());
+    ENCORE_ASSIGN_OR_RETURN(auto block, memory_->allocate(bytes, "program"));
+    ENCORE_RETURN_IF_ERROR(memory_->copy_in(block->data(), program_.data(), bytes));
+    return std::unique_ptr<lowering::DeviceGraph>(
+        std::make_unique<ToyProgram>(std::move(block), num_calls_));
+  }
 
-  void launch(const ToyProgram& program);
+  void launch(const ToyProgram& program) {
+    const std::byte* next = memory_->resolve(program.address());
+    for (int32_t call = 0; call < program.num_nodes(); ++call) {
+      const Entry& entry = *reinterpret_cast<const Entry*>(next);
+      entry.run(entry, worker_);
+      next += sizeof(Entry) + entry.args_bytes;
+    }
+  }
 
  private:
   // A call in a program; its arguments follow.
   struct alignas(16) Entry {
-    void (*run)(const Entry& entry, const encore::kernels::Worker& worker);
+    void (*run)(const Entry& entry, const kernels::Worker& worker);
     void (*kernel)();
     size_t args_bytes;
   };
   template <typename Args>
-  static void run_entry(const Entry& entry, const encore::kernels::Worker& worker) {
+  static void run_entry(const Entry& entry, const kernels::Worker& worker) {
     const auto kernel = reinterpret_cast<Kernel<Args>>(entry.kernel);
     kernel(*reinterpret_cast<const Args*>(&entry + 1), worker);
   }
@@ -89,7 +113,7 @@ class ToyCore {
   }
 
   std::shared_ptr<ToyMemory> memory_;
-  encore::kernels::Worker worker_;  // a team of one
+  kernels::Worker worker_;  // a team of one
   bool recording_ = false;
   std::vector<std::byte> program_;  // being recorded
   int32_t num_calls_ = 0;

@@ -9,9 +9,6 @@
 namespace acme {
 namespace {
 
-using encore::Result;
-using encore::Status;
-
 std::byte* map_pages(int64_t bytes, int protection) {
   void* address = mmap(nullptr, static_cast<size_t>(bytes), protection,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -25,7 +22,7 @@ void unmap_pages(std::byte* address, int64_t bytes) {
 }  // namespace
 
 // One allocation. Its address is a device address.
-class ToyMemory::Block final : public encore::lowering::DeviceMemoryBlock {
+class ToyMemory::Block final : public lowering::DeviceMemoryBlock {
  public:
   Block(std::shared_ptr<ToyMemory> memory, int64_t offset, int64_t bytes)
       : memory_(std::move(memory)), offset_(offset), size_(bytes) {}
@@ -67,8 +64,8 @@ int64_t ToyMemory::free_bytes() const {
 }
 
 // The first gap that is large enough.
-Result<std::unique_ptr<encore::lowering::DeviceMemoryBlock>> ToyMemory::allocate(
-    int64_t bytes, const std::string& name) {
+Result<std::unique_ptr<lowering::DeviceMemoryBlock>> ToyMemory::allocate(int64_t bytes,
+                                                                         const std::string& name) {
   const int64_t size = std::max<int64_t>((bytes + 63) / 64 * 64, 64);
   {
     const std::lock_guard lock(mutex_);
@@ -77,7 +74,7 @@ Result<std::unique_ptr<encore::lowering::DeviceMemoryBlock>> ToyMemory::allocate
       if (gap_bytes < size) continue;
       free_.erase(gap);
       if (gap_bytes > size) free_.emplace(offset + size, gap_bytes - size);
-      return std::unique_ptr<encore::lowering::DeviceMemoryBlock>(
+      return std::unique_ptr<lowering::DeviceMemoryBlock>(
           std::make_unique<Block>(shared_from_this(), offset, size));
     }
   }

@@ -18,11 +18,16 @@
 
 namespace acme {
 
+// Short for what all of the toy's files speak of.
+namespace lowering = encore::lowering;
+using encore::Result;
+using encore::Status;
+
 // Threads: allocation from any; copies to one place from one thread at a time.
 class ToyMemory : public std::enable_shared_from_this<ToyMemory> {
  public:
   // Errors: kOutOfMemory if the process has no room for so many bytes of addresses.
-  static encore::Result<std::shared_ptr<ToyMemory>> create(int64_t bytes);
+  static Result<std::shared_ptr<ToyMemory>> create(int64_t bytes);
   ~ToyMemory();
   ToyMemory(const ToyMemory&) = delete;
   ToyMemory& operator=(const ToyMemory&) = delete;
@@ -32,14 +37,14 @@ class ToyMemory : public std::enable_shared_from_this<ToyMemory> {
 
   // Aligned to 64 bytes, and a multiple of them. Freed with the block, which keeps this alive.
   // Errors: kOutOfMemory naming `name`, the size and what is free.
-  encore::Result<std::unique_ptr<encore::lowering::DeviceMemoryBlock>> allocate(
-      int64_t bytes, const std::string& name);
+  Result<std::unique_ptr<lowering::DeviceMemoryBlock>> allocate(int64_t bytes,
+                                                                const std::string& name);
 
   // Errors: kInternal if the device's part of the copy is not device memory.
-  encore::Status copy_in(std::byte* device, const std::byte* host, int64_t bytes);
-  encore::Status copy_out(std::byte* host, const std::byte* device, int64_t bytes) const;
-  encore::Status copy(std::byte* destination, const std::byte* source, int64_t bytes);
-  encore::Status fill(std::byte* device, uint8_t value, int64_t bytes);
+  Status copy_in(std::byte* device, const std::byte* host, int64_t bytes);
+  Status copy_out(std::byte* host, const std::byte* device, int64_t bytes) const;
+  Status copy(std::byte* destination, const std::byte* source, int64_t bytes);
+  Status fill(std::byte* device, uint8_t value, int64_t bytes);
 
   // The device's side alone: where the byte at a device address lies, or null if it is no such
   // address. One past the end is one: empty arrays may be there.
@@ -56,7 +61,7 @@ class ToyMemory : public std::enable_shared_from_this<ToyMemory> {
   ToyMemory(std::byte* base, std::byte* bytes, int64_t total_bytes)
       : base_(base), bytes_(bytes), total_bytes_(total_bytes), free_{{0, total_bytes}} {}
   void free(int64_t offset, int64_t bytes);
-  encore::Status check(const std::byte* device, int64_t bytes) const;
+  Status check(const std::byte* device, int64_t bytes) const;
 
   std::byte* const base_;   // what addresses are relative to; no access
   std::byte* const bytes_;  // what is there

@@ -6,10 +6,9 @@
 namespace acme {
 namespace {
 
-using encore::Result;
 using encore::WeightInfo;
 using encore::WeightSource;
-using encore::kernels::WeightType;
+using kernels::WeightType;
 
 // The kernels' numbers are the host's.
 WeightType type_of(const WeightInfo& weight) { return static_cast<WeightType>(weight.dtype); }
@@ -38,20 +37,20 @@ Result<DeviceArray> WeightLoader::upload_floats(const WeightSource& source, size
   std::vector<std::byte> buffer;
   ENCORE_ASSIGN_OR_RETURN(const std::byte* raw, on_host(source, index, buffer));
   std::vector<float> values(static_cast<size_t>(weight.shape[0]));
-  encore::kernels::dequantize_row(type_of(weight), raw, weight.shape[0], values.data());
+  kernels::dequantize_row(type_of(weight), raw, weight.shape[0], values.data());
   const auto bytes = static_cast<int64_t>(values.size() * sizeof(float));
   info_.step_weight_bytes += bytes;
   return upload(values.data(), bytes);
 }
 
 Result<std::unique_ptr<LinearWeight>> WeightLoader::linear(
-    const WeightSource& source, std::span<const encore::lowering::LinearPart> parts) {
+    const WeightSource& source, std::span<const lowering::LinearPart> parts) {
   auto linear = std::make_unique<LinearWeight>();
   int64_t column = 0;
-  for (const encore::lowering::LinearPart& part : parts) {
+  for (const lowering::LinearPart& part : parts) {
     const WeightInfo& weight = source.weights()[part.weight];
     const WeightType type = type_of(weight);
-    encore::kernels::LinearPart loaded;
+    kernels::LinearPart loaded;
     loaded.weight = {type, nullptr, weight.shape[0], weight.shape[1]};
     loaded.y_column = column;
     column += loaded.weight.n;
@@ -61,10 +60,10 @@ Result<std::unique_ptr<LinearWeight>> WeightLoader::linear(
     ENCORE_ASSIGN_OR_RETURN(const std::byte* data, on_host(source, part.weight, buffer));
     int64_t bytes = weight.bytes;
     std::vector<std::byte> packed;
-    if (encore::kernels::is_quantised(type)) {
-      const encore::kernels::PackedWeight& shape = loaded.weight;
-      packed.resize(encore::kernels::packed_bytes(type, shape.n, shape.k));
-      encore::kernels::pack_weight(type, data, shape.n, shape.k, 0, shape.n, packed.data());
+    if (kernels::is_quantised(type)) {
+      const kernels::PackedWeight& shape = loaded.weight;
+      packed.resize(kernels::packed_bytes(type, shape.n, shape.k));
+      kernels::pack_weight(type, data, shape.n, shape.k, 0, shape.n, packed.data());
       data = packed.data();
       bytes = static_cast<int64_t>(packed.size());
     }
@@ -118,8 +117,8 @@ Result<std::unique_ptr<RopeWeight>> WeightLoader::rope(const encore::RopeSpec& s
   rope->rotary_dim = static_cast<int32_t>(2 * spec.inv_freq.size());
   rope->attention_scale = spec.attention_scale;
   rope->pairing = spec.style == encore::RopeStyle::kHalfSplit
-                      ? encore::kernels::RopePairing::kHalfSplit
-                      : encore::kernels::RopePairing::kAdjacentPairs;
+                      ? kernels::RopePairing::kHalfSplit
+                      : kernels::RopePairing::kAdjacentPairs;
   return rope;
 }
 
