@@ -16,6 +16,7 @@
 
 namespace acme {
 
+namespace kernels = encore::kernels;
 using DeviceArray = std::unique_ptr<lowering::DeviceMemoryBlock>;
 
 // The addresses in all of these are device addresses.
