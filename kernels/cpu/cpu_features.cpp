@@ -20,7 +20,7 @@ bool enabled(const CpuidSnapshot& snapshot, uint64_t state) {
 
 bool has_avx2(const CpuidSnapshot& s) {
   return has(s.leaf1_ecx, 28) && has(s.leaf1_ecx, 12) && has(s.leaf1_ecx, 29) &&
-         has(s.leaf7_ebx, 5);
+         has(s.leaf1_ecx, 23) && has(s.leaf7_ebx, 5);
 }
 
 bool has_avx512(const CpuidSnapshot& s) {
@@ -64,7 +64,7 @@ const char* isa_level_name(IsaLevel level) {
 CpuFeatures features_of(const CpuidSnapshot& snapshot) {
   CpuFeatures features;
   if (!has_avx2(snapshot)) {
-    features.reason = "the processor lacks AVX2, FMA or F16C";
+    features.reason = "the processor lacks AVX2, FMA, F16C or POPCNT";
     return features;
   }
   if (!enabled(snapshot, kAvxState)) {

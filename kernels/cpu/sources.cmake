@@ -74,7 +74,7 @@ set(ENCORE_CPU_LEVELS generic avx2 avx512 amx)
 # (tests/cpu/manifest_test.cpp compares the two). Extras that single kernels check for themselves,
 # such as avx_vnni, and avx512_bf16 below amx, are not in it.
 set(ENCORE_CPU_REQUIRES_GENERIC)
-set(ENCORE_CPU_REQUIRES_AVX2 avx avx2 fma f16c)
+set(ENCORE_CPU_REQUIRES_AVX2 avx avx2 fma f16c popcnt)
 set(ENCORE_CPU_REQUIRES_AVX512
   ${ENCORE_CPU_REQUIRES_AVX2} avx512f avx512bw avx512dq avx512vl avx512_vnni)
 set(ENCORE_CPU_REQUIRES_AMX

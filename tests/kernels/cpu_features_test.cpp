@@ -14,7 +14,7 @@ constexpr uint64_t kAmxState = 0x600E7;
 // A processor with everything, and an operating system that enables and grants it.
 CpuidSnapshot complete() {
   CpuidSnapshot snapshot;
-  snapshot.leaf1_ecx = (1U << 12) | (1U << 27) | (1U << 28) | (1U << 29);
+  snapshot.leaf1_ecx = (1U << 12) | (1U << 23) | (1U << 27) | (1U << 28) | (1U << 29);
   snapshot.leaf7_ebx = (1U << 5) | (1U << 16) | (1U << 17) | (1U << 30) | (1U << 31);
   snapshot.leaf7_ecx = 1U << 11;
   snapshot.leaf7_edx = (1U << 22) | (1U << 24) | (1U << 25);
@@ -88,7 +88,7 @@ TEST(CpuFeaturesTest, AMissingInstructionSetStepsDown) {
   }
   EXPECT_EQ(level_without(&CpuidSnapshot::leaf7_ecx, 11), IsaLevel::kAvx2);
   EXPECT_EQ(level_without(&CpuidSnapshot::leaf7_ebx, 5), IsaLevel::kGeneric);
-  for (const int bit : {12, 28, 29}) {
+  for (const int bit : {12, 23, 28, 29}) {
     EXPECT_EQ(level_without(&CpuidSnapshot::leaf1_ecx, bit), IsaLevel::kGeneric) << bit;
   }
 }

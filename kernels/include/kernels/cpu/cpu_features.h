@@ -11,7 +11,7 @@ namespace encore::kernels {
 // Instruction-set levels, each containing those before it.
 enum class IsaLevel : int32_t {
   kGeneric = 0,  // plain C++, the specification of every kernel
-  kAvx2 = 1,     // AVX2, FMA, F16C
+  kAvx2 = 1,     // AVX2, FMA, F16C, POPCNT
   kAvx512 = 2,   // AVX-512 F, BW, VL, DQ, VNNI
   kAmx = 3,      // AMX tile, int8, bf16, and AVX-512 with BF16
 };
