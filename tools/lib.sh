@@ -29,9 +29,10 @@ python=/usr/bin/python3
 
 step_number=0
 step_count=0
+# With the minutes and seconds since the script began.
 step() {
   step_number=$((step_number + 1))
-  printf '[%d/%d] %s\n' "$step_number" "$step_count" "$*"
+  printf '[%d/%d %02d:%02d] %s\n' "$step_number" "$step_count" $((SECONDS / 60)) $((SECONDS % 60)) "$*"
 }
 
 note() { printf '      %s\n' "$*"; }
