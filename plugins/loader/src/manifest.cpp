@@ -63,9 +63,9 @@ class Reader {
   // False if `failure()` says what is wrong.
   bool read(const YamlNode& root) {
     if (root.kind != Kind::kMap) return wrong(root.line, "a manifest is a map of keys");
-    if (!check_keys(root, kKeys, "a manifest")) return false;
-    return read_version(root) && read_identity(root) && read_abi(root) && read_libraries(root) &&
-           read_optional(root);
+    // The version first: a later one may have keys that are unknown here.
+    return read_version(root) && check_keys(root, kKeys, "a manifest") && read_identity(root) &&
+           read_abi(root) && read_libraries(root) && read_optional(root);
   }
 
   Manifest take() { return std::move(manifest_); }
@@ -73,8 +73,9 @@ class Reader {
 
  private:
   bool fail(LoadCode code, int line, const std::string& message) {
-    failure_ = {code, manifest_.path,
-                line > 0 ? "line " + std::to_string(line) + ": " + message : message};
+    const std::string place = line > 0 ? "line " + std::to_string(line) + ": " : "";
+    // What is quoted from the file may have been cut inside a character.
+    failure_ = {code, manifest_.path, place + sdk::valid_utf8(message)};
     return false;
   }
   bool wrong(int line, const std::string& message) {
