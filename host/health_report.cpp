@@ -89,6 +89,7 @@ Json check_json(const HealthSection& section, const HealthCheck& check) {
   json["verdict"] = verdict_name(check.verdict);
   json["detail"] = check.detail;
   if (!check.next_step.empty()) json["next_step"] = check.next_step;
+  for (const auto& [stage, outcome] : check.stages) json["stages"][stage] = outcome;
   for (size_t i = 0; i < section.columns.size(); ++i) json[section.columns[i]] = check.cells.at(i);
   return json;
 }
@@ -105,19 +106,21 @@ std::string counted(const HealthReport& report, Verdict verdict, const char* wor
 }  // namespace
 
 void HealthSection::ok(std::string name, std::string detail) {
-  checks.push_back({Verdict::kOk, std::move(name), std::move(detail), "", {}});
+  checks.push_back({Verdict::kOk, std::move(name), std::move(detail), "", {}, {}});
 }
 
 void HealthSection::skip(std::string name, std::string detail) {
-  checks.push_back({Verdict::kSkip, std::move(name), std::move(detail), "", {}});
+  checks.push_back({Verdict::kSkip, std::move(name), std::move(detail), "", {}, {}});
 }
 
 void HealthSection::warn(std::string name, std::string detail, std::string next_step) {
-  checks.push_back({Verdict::kWarn, std::move(name), std::move(detail), std::move(next_step), {}});
+  checks.push_back(
+      {Verdict::kWarn, std::move(name), std::move(detail), std::move(next_step), {}, {}});
 }
 
 void HealthSection::fail(std::string name, std::string detail, std::string next_step) {
-  checks.push_back({Verdict::kFail, std::move(name), std::move(detail), std::move(next_step), {}});
+  checks.push_back(
+      {Verdict::kFail, std::move(name), std::move(detail), std::move(next_step), {}, {}});
 }
 
 Health health_of(const HealthReport& report) {

@@ -21,6 +21,8 @@ struct HealthCheck {
   std::string detail;
   std::string next_step;           // what to do about it; only with kWarn and kFail
   std::vector<std::string> cells;  // as many as the section's columns
+  // For --json: what happened at each stage, in order. People read it in `detail`.
+  std::vector<std::pair<std::string, std::string>> stages;
 };
 
 struct HealthSection {

@@ -110,9 +110,11 @@ Result<BackendIdentity> read_identity(const encore_backend_table& table) {
 
 // The extension of that name if the plugin offers a believable one; all zero otherwise.
 template <typename T>
-T read_extension(const encore_backend_table& table, std::string_view name) {
+T read_extension(PluginContext& context, std::string_view name) {
+  const encore_backend_table& table = context.table;
   if (table.get_extension == nullptr) return {};
   const void* found = table.get_extension(table.backend, name.data(), name.size());
+  if (found != nullptr) context.extensions.emplace_back(name);
   return sdk::read_sized(static_cast<const T*>(found));
 }
 
@@ -149,16 +151,18 @@ Result<std::shared_ptr<const PluginContext>> negotiate(const encore_backend_tabl
   if (!schema.ok()) return stage_error(code, LoadCode::kSchema, schema.status());
   context->schema = std::move(schema).value();
   context->observers =
-      read_extension<encore_layer_observers_extension>(table, ENCORE_EXTENSION_LAYER_OBSERVERS);
+      read_extension<encore_layer_observers_extension>(*context, ENCORE_EXTENSION_LAYER_OBSERVERS);
   context->limits =
-      read_extension<encore_device_limits_extension>(table, ENCORE_EXTENSION_DEVICE_LIMITS);
-  context->guards = read_extension<encore_guards_extension>(table, ENCORE_EXTENSION_GUARDS);
-  context->plan = read_extension<encore_memory_plan_extension>(table, ENCORE_EXTENSION_MEMORY_PLAN);
+      read_extension<encore_device_limits_extension>(*context, ENCORE_EXTENSION_DEVICE_LIMITS);
+  context->guards = read_extension<encore_guards_extension>(*context, ENCORE_EXTENSION_GUARDS);
+  context->plan =
+      read_extension<encore_memory_plan_extension>(*context, ENCORE_EXTENSION_MEMORY_PLAN);
   context->lazy =
-      read_extension<encore_lazy_capture_extension>(table, ENCORE_EXTENSION_LAZY_CAPTURE);
-  context->trace = read_extension<encore_step_trace_extension>(table, ENCORE_EXTENSION_STEP_TRACE);
+      read_extension<encore_lazy_capture_extension>(*context, ENCORE_EXTENSION_LAZY_CAPTURE);
+  context->trace =
+      read_extension<encore_step_trace_extension>(*context, ENCORE_EXTENSION_STEP_TRACE);
   context->faults =
-      read_extension<encore_fault_injection_extension>(table, ENCORE_EXTENSION_FAULT_INJECTION);
+      read_extension<encore_fault_injection_extension>(*context, ENCORE_EXTENSION_FAULT_INJECTION);
   return std::shared_ptr<const PluginContext>(std::move(context));
 }
 

@@ -23,6 +23,7 @@ struct PluginContext {
   encore_lazy_capture_extension lazy{};
   encore_step_trace_extension trace{};
   encore_fault_injection_extension faults{};
+  std::vector<std::string> extensions;  // names of those that the plugin offers
   BackendIdentity identity;
   std::vector<OptionSchema> schema;
 };

@@ -288,6 +288,7 @@ void PluginRegistry::accept(size_t index, LoadedPlugin plugin) {
   record.build_id = identity.build_id;
   record.abi = plugin.abi;
   record.effective_abi = plugin.effective_abi;
+  record.extensions = std::move(plugin.extensions);
   record.probe_verdict = plugin.verdict;
   record.path = plugin.path;
   record.real_path = plugin.real_path;

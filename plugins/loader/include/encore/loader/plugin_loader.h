@@ -57,6 +57,7 @@ struct LoadedPlugin {
   std::string real_path;     // without symbolic links: what was checked and is mapped
   AbiVersion abi;            // the plugin's
   AbiVersion effective_abi;  // what host and plugin both know
+  std::vector<std::string> extensions = {};  // names of those that it offers and this host knows
   ProbeVerdict verdict = ProbeVerdict::kNotAsked;
   std::unique_ptr<Backend> backend;
 };

@@ -37,9 +37,10 @@ struct PluginRecord {
   std::string name;  // the backend's; empty if nothing said it: a library that failed to load
   std::string vendor;
   std::string version;
-  std::string build_id;      // loaded only
-  AbiVersion abi;            // the plugin's; 0.0 if unknown
-  AbiVersion effective_abi;  // loaded only: what host and plugin both know
+  std::string build_id;                 // loaded only
+  AbiVersion abi;                       // the plugin's; 0.0 if unknown
+  AbiVersion effective_abi;             // loaded only: what host and plugin both know
+  std::vector<std::string> extensions;  // loaded only: offered, and known to this host
   ProbeVerdict probe_verdict = ProbeVerdict::kNotAsked;  // loaded only
   PluginState state = PluginState::kFound;
   std::string reason;                  // of kUnavailable: the plugin's own words
