@@ -219,7 +219,7 @@ Status what_no_bucket_holds_is_refused(Rig& rig) {
   // The runners are as good as before.
   const std::vector<Work> decodes = work_for(std::span(many).first(12), 1);
   ENCORE_RETURN_IF_ERROR(driver.run(*decode, decodes).status());
-  one[0].cached = 0;
+  driver.finish(one[0]);
   return driver.run(*prefill, work_for(one, 128)).status();
 }
 

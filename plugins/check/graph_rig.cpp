@@ -122,6 +122,11 @@ Result<size_t> MirroredSteps::add(int32_t length, int32_t cached) {
   return requests_.size() - 1;
 }
 
+void MirroredSteps::rewind(size_t request, int32_t cached) {
+  requests_[request].graph->cached = cached;
+  requests_[request].eager->cached = cached;
+}
+
 void MirroredSteps::finish(size_t request) {
   driver_->finish(*requests_[request].graph);
   eager_driver_->finish(*requests_[request].eager);

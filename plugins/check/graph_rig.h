@@ -70,6 +70,9 @@ class MirroredSteps {
 
   // A request of `length` tokens, `cached` of which are entered eagerly on both sides.
   Result<size_t> add(int32_t length, int32_t cached);
+  // As if only the first `cached` tokens had been entered: steps after it enter the same tokens
+  // again, so one filled request serves for every length.
+  void rewind(size_t request, int32_t cached);
   // Ends a request; its pages may go to another one.
   void finish(size_t request);
 

@@ -75,8 +75,8 @@ Status watch_prefill(Rig& rig, PrefillMode mode, const std::string& name) {
 
 // Results of one decode and one prefill step, always the same.
 Result<StepResult> fixed_steps(StepDriver& driver, RunnerSet& set, Request& request) {
-  request.cached = 20;
-  const std::vector<Work> prefill = {{&request, 19}};
+  request.cached = 30;
+  const std::vector<Work> prefill = {{&request, 5}};
   ENCORE_ASSIGN_OR_RETURN(StepResult result, driver.run(*set.prefill->runner, prefill));
   const std::vector<Work> decode = {{&request, 1}};
   ENCORE_ASSIGN_OR_RETURN(const StepResult decoded, driver.run(*set.decode->runner, decode));
@@ -207,7 +207,7 @@ Status replays_leave_nothing_behind(Rig& rig) {
   ENCORE_ASSIGN_OR_RETURN(RunnerSet set, make_runner_set(*rig.model, options));
   StepDriver driver(rig.vocab_size(), *set.kv);
   std::vector<Request> requests = make_requests(rig, 1, 40);
-  ENCORE_RETURN_IF_ERROR(fill_cache(driver, *set.eager->runner, requests, 20, 128));
+  ENCORE_RETURN_IF_ERROR(fill_cache(driver, *set.eager->runner, requests, 30, 128));
   ENCORE_ASSIGN_OR_RETURN(const StepResult first, fixed_steps(driver, set, requests[0]));
   ProcessUsage before;
   for (int32_t round = 0; round < rounds; ++round) {
@@ -225,7 +225,7 @@ Status larger_model_comes_and_goes(Rig& rig) {
   ENCORE_ASSIGN_OR_RETURN(RunnerSet set, make_runner_set(*rig.model, graph_options()));
   StepDriver driver(rig.vocab_size(), *set.kv);
   std::vector<Request> requests = make_requests(rig, 1, 40);
-  ENCORE_RETURN_IF_ERROR(fill_cache(driver, *set.eager->runner, requests, 20, 128));
+  ENCORE_RETURN_IF_ERROR(fill_cache(driver, *set.eager->runner, requests, 30, 128));
   ENCORE_ASSIGN_OR_RETURN(const StepResult before, fixed_steps(driver, set, requests[0]));
   const auto again = [&](const std::string& what) -> Status {
     ENCORE_ASSIGN_OR_RETURN(const StepResult result, fixed_steps(driver, set, requests[0]));

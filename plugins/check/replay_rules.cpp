@@ -42,13 +42,12 @@ RunnerSetOptions decode_options() {
   return options;
 }
 
-// A new request of `length` tokens, all but `fresh` of them cached, one step, and its end.
-Status prefill_once(MirroredSteps& steps, int32_t cached, int32_t fresh, const std::string& what) {
-  ENCORE_ASSIGN_OR_RETURN(const size_t request, steps.add(cached + fresh, cached));
+// One step of `fresh` tokens after `cached` ones, all of them tokens of `request`.
+Status prefill_once(MirroredSteps& steps, size_t request, int32_t cached, int32_t fresh,
+                    const std::string& what) {
+  steps.rewind(request, cached);
   const MirroredSteps::Item item{request, fresh};
-  ENCORE_RETURN_IF_ERROR(steps.step(steps.prefill(), {&item, 1}, what));
-  steps.finish(request);
-  return {};
+  return steps.step(steps.prefill(), {&item, 1}, what);
 }
 
 }  // namespace
@@ -68,9 +67,10 @@ Status decode_graphs_at_bucket_edges(Rig& rig) {
 
 Status prefill_graphs_at_bucket_edges(Rig& rig) {
   return for_each_mode(rig, [](MirroredSteps& steps, const std::string& mode) -> Status {
+    ENCORE_ASSIGN_OR_RETURN(const size_t request, steps.add(128, 0));
     for (const int32_t count : {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128}) {
       ENCORE_RETURN_IF_ERROR(
-          prefill_once(steps, 0, count, mode + "a prompt of " + std::to_string(count)));
+          prefill_once(steps, request, 0, count, mode + "a prompt of " + std::to_string(count)));
     }
     return {};
   });
@@ -79,21 +79,23 @@ Status prefill_graphs_at_bucket_edges(Rig& rig) {
 Status any_number_of_requests_in_a_prefill_graph(Rig& rig) {
   return for_each_mode(rig, [](MirroredSteps& steps, const std::string& mode) -> Status {
     constexpr int32_t kTokens = 60;  // always the bucket of 64
+    std::vector<size_t> requests;
+    for (int32_t i = 0; i < 12; ++i) {
+      ENCORE_ASSIGN_OR_RETURN(requests.emplace_back(), steps.add(110, (17 * i) % 50));
+    }
     for (const int32_t count : {1, 12, 2, 7, 11, 3, 9}) {
       std::vector<MirroredSteps::Item> items;
       int32_t left = kTokens;
       for (int32_t i = 0; i < count; ++i) {
         // Lengths that differ, with prefixes that differ: the key is the token count alone.
         const int32_t fresh = i + 1 == count ? left : std::max(1, left / (count - i) - 1);
-        const int32_t cached = (17 * i) % 50;
-        ENCORE_ASSIGN_OR_RETURN(const size_t request, steps.add(cached + fresh, cached));
-        items.push_back({request, fresh});
+        steps.rewind(requests[static_cast<size_t>(i)], (17 * i) % 50);
+        items.push_back({requests[static_cast<size_t>(i)], fresh});
         left -= fresh;
       }
       ENCORE_RETURN_IF_ERROR(
           steps.step(steps.prefill(), items,
                      mode + std::to_string(count) + " requests with 60 tokens together"));
-      for (const MirroredSteps::Item& item : items) steps.finish(item.request);
     }
     return {};
   });
@@ -101,10 +103,11 @@ Status any_number_of_requests_in_a_prefill_graph(Rig& rig) {
 
 Status any_cached_prefix_in_a_prefill_graph(Rig& rig) {
   return for_each_mode(rig, [](MirroredSteps& steps, const std::string& mode) -> Status {
+    ENCORE_ASSIGN_OR_RETURN(const size_t request, steps.add(320, 300));
     for (const int32_t cached : {0, 1, 15, 16, 17, 100, 250, 31, 200, 5, 300}) {
       for (const int32_t fresh : {1, 20}) {
         ENCORE_RETURN_IF_ERROR(
-            prefill_once(steps, cached, fresh,
+            prefill_once(steps, request, cached, fresh,
                          mode + std::to_string(fresh) + " tokens after " + std::to_string(cached)));
       }
     }
@@ -137,16 +140,15 @@ Status pages_move_between_steps(Rig& rig) {
 
 Status lengths_shrink_and_grow_in_a_bucket(Rig& rig) {
   ENCORE_ASSIGN_OR_RETURN(const auto steps, MirroredSteps::create(rig, graph_options()));
+  ENCORE_ASSIGN_OR_RETURN(const size_t request, steps->add(320, 319));
+  const std::vector<size_t> live = {request};
   for (int32_t round = 0; round < 3; ++round) {
     for (const int32_t length : {300, 2, 160, 1, 319}) {
-      const std::string what = "one decode at length " + std::to_string(length);
-      ENCORE_ASSIGN_OR_RETURN(const size_t request, steps->add(length + 1, length));
-      const std::vector<size_t> live = {request};
-      ENCORE_RETURN_IF_ERROR(steps->decode(live, what));
-      steps->finish(request);
+      steps->rewind(request, length);
+      ENCORE_RETURN_IF_ERROR(steps->decode(live, "one decode at length " + std::to_string(length)));
     }
     for (const int32_t count : {128, 65, 127, 66}) {
-      ENCORE_RETURN_IF_ERROR(prefill_once(*steps, count % 2 == 0 ? 0 : 100, count,
+      ENCORE_RETURN_IF_ERROR(prefill_once(*steps, request, count % 2 == 0 ? 0 : 100, count,
                                           "a prompt of " + std::to_string(count)));
     }
   }
