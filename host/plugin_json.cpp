@@ -125,7 +125,8 @@ Json plugin_list_json(std::span<const PluginReport> reports,
                                 {"path", folder.path},
                                 {"exists", folder.exists},
                                 {"manifests", folder.num_manifests},
-                                {"skipped", or_null(folder.skipped)}});
+                                {"skipped", or_null(folder.skipped)},
+                                {"left_alone", folder.stray_libraries}});
   }
   return json;
 }

@@ -108,6 +108,11 @@ std::string plugin_list_text(std::span<const PluginReport> reports,
     where.add_row({name, record.source, or_dash(record.conformance), or_dash(library_of(record))});
     problems += problems_text(report);
   }
+  for (const SearchedFolder& folder : folders) {
+    for (const std::string& library : folder.stray_libraries) {
+      problems += "left alone   " + library + ": no manifest in its folder names it\n";
+    }
+  }
   std::string out = what.text() + "\n" + where.text();
   return problems.empty() ? out : out + "\n" + problems;
 }

@@ -18,8 +18,8 @@ unset LD_LIBRARY_PATH || true
 cd /
 "$tree/bin/encore" --version
 "$tree/bin/encore" plugins list | tee "$scratch/plugins"
-if [ -e "$build/lib/encore/plugins/encore_backend_cpu.so" ]; then
-  grep -q "^cpu .*moved tree/lib/encore/plugins/encore_backend_cpu.so" "$scratch/plugins"
+if [ -e "$build/lib/encore/plugins/cpu.plugin.yaml" ]; then
+  grep -q "^cpu .*moved tree/lib/encore/plugins/encore_backend_cpu_[a-z0-9]*.so" "$scratch/plugins"
 fi
 if [ -e "$build/lib/encore/plugins/encore_backend_cuda.so" ]; then
   grep -q "^cuda .*moved tree/lib/encore/plugins/encore_backend_cuda.so" "$scratch/plugins"

@@ -106,6 +106,14 @@ std::string write_temporary(const std::string& name, const std::string& text) {
   return path;
 }
 
+std::string make_folder(const std::string& name) {
+  const fs::path path = temporary_folder() / name;
+  fs::remove_all(path);
+  fs::create_directories(path);
+  fs::permissions(path, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec);
+  return path.string();
+}
+
 std::optional<std::string> smollm2_path() {
   const char* folder = std::getenv("ENCORE_TEST_MODELS");
   if (folder == nullptr) return {};

@@ -22,6 +22,9 @@ CommandResult run_encore(const std::vector<std::string>& arguments, const std::s
 // A file in a folder of this test process, removed with it.
 std::string write_temporary(const std::string& name, const std::string& text);
 
+// An empty folder in that one, writable by its owner alone.
+std::string make_folder(const std::string& name);
+
 // Path of the SmolLM2 GGUF in the folder ENCORE_TEST_MODELS; nothing if it is not there.
 std::optional<std::string> smollm2_path();
 
