@@ -74,15 +74,13 @@ class ToyOps final : public lowering::Ops {
                                    static_cast<int32_t>(spec.head_dim), 16};
     const auto num_heads = static_cast<int32_t>(spec.num_heads);
     const auto& types = loader_.linear_types();
-    largest_.max_tokens = std::max(largest_.max_tokens, request.max_tokens);
-    largest_.max_context = std::max(largest_.max_context, request.max_context);
     const int64_t linear = aligned(static_cast<int64_t>(
-        kernels::linear_workspace_bytes(types, largest_.max_tokens, loader_.max_inputs())));
+        kernels::linear_workspace_bytes(types, request.max_tokens, loader_.max_inputs())));
     const int64_t attention =
-        aligned(kernels::attention_workspace_bytes(layout, num_heads, largest_.max_context, 1));
+        aligned(kernels::attention_workspace_bytes(layout, num_heads, request.max_context, 1));
     const auto angles = static_cast<int64_t>(2 * spec.rope.inv_freq.size());
-    const int64_t cos_sin = aligned(largest_.max_tokens * angles * 4);
-    const int64_t slots = aligned(int64_t{largest_.max_tokens} * 4);
+    const int64_t cos_sin = aligned(request.max_tokens * angles * 4);
+    const int64_t slots = aligned(int64_t{request.max_tokens} * 4);
     const auto scratch = static_cast<int64_t>(
         std::max({kernels::linear_scratch_bytes(types, loader_.max_inputs()),
                   kernels::attention_scratch_bytes(layout, num_heads),
@@ -349,9 +347,8 @@ class ToyOps final : public lowering::Ops {
 
   ToyCore& core_;
   WeightLoader loader_;
-  std::vector<Workspace> workspaces_;   // the last is in use; earlier ones serve older programs
-  int64_t workspace_bytes_ = 0;         // of the last
-  lowering::WorkspaceRequest largest_;  // of each size so far: the parts grow apart
+  std::vector<Workspace> workspaces_;  // the last is in use; earlier ones serve older programs
+  int64_t workspace_bytes_ = 0;        // of the last
   const void* foreign_ = nullptr;
 };
 

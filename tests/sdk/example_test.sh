@@ -16,7 +16,7 @@ flavour=$4
 document=$source_dir/docs/writing-a-backend.md
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-chmod 700 "$scratch"
+umask 022  # Encore loads no plugin that others could replace
 
 # block KIND NAME: the code fence that follows <!-- KIND: NAME -->.
 block() {
@@ -30,7 +30,9 @@ block() {
 # Optimised a little, so that building takes seconds and the model runs in seconds: the example says
 # Release only where nobody says otherwise.
 export CMAKE_BUILD_TYPE=Test CXXFLAGS=-O1
-if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
+if command -v ccache >/dev/null; then  # which must not see that the folder is a new one
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$scratch CCACHE_NOHASHDIR=1
+fi
 case $flavour in
   default) blocks="build use check ship" ;;
   clang) blocks="build use"; export CXX=clang++-14 ;;

@@ -60,9 +60,8 @@ Result<std::unique_ptr<StepContext>> StepContext::create(Device& device, GuardLi
                             limits.max_tokens, limits.max_requests);
   ENCORE_ASSIGN_OR_RETURN(context->arena_, allocate("arena", plan.bytes()));
   int64_t added_bytes = 0;
-  ENCORE_ASSIGN_OR_RETURN(
-      context->workspace_bytes_,
-      device.reserve_workspace(stack.spec(), workspace_of(limits), &added_bytes));
+  ENCORE_ASSIGN_OR_RETURN(context->workspace_bytes_,
+                          device.grow_workspace(stack.spec(), workspace_of(limits), &added_bytes));
   const int64_t input_bytes = context->staging_.bytes();
   const int64_t result_bytes = context->layout_.host_bytes;
   for (Slot& slot : context->slots_) {

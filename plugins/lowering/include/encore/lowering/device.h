@@ -5,6 +5,7 @@
 // called at any time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,11 +21,13 @@
 
 namespace encore::lowering {
 
-// Memory, freed with the object. The address never changes.
+// Memory, freed with the object. The address never changes. The lowering adds to a device address
+// and passes it on; it never reads or writes through one.
 class DeviceMemoryBlock {
  public:
   virtual ~DeviceMemoryBlock() = default;
   virtual std::byte* data() const = 0;
+  // What it takes of the device, which is what reports state: at least what was asked for.
   virtual int64_t bytes() const = 0;
 };
 
@@ -63,7 +66,7 @@ class Device {
     constexpr int64_t kBytesAnOp = 4096;
     return num_ops * kBytesAnOp;
   }
-  // What the weights loaded so far take.
+  // What the weights loaded so far take: the sum of their blocks' bytes.
   virtual ModelInfo model_info() const = 0;
 
   // Aligned to 64 bytes at least. Errors: kOutOfMemory naming `name` and the size.
@@ -83,9 +86,23 @@ class Device {
 
   // Workspace for all ops of a step. What is recorded later uses it, and it never moves: if a later
   // call needs more, a new one is made and graphs already captured keep theirs. Returns its bytes,
-  // and in `added_bytes` what this call allocated.
+  // and in `added_bytes` what this call allocated. Called through grow_workspace().
   virtual Result<int64_t> reserve_workspace(const ModelSpec& spec, const WorkspaceRequest& request,
                                             int64_t* added_bytes) = 0;
+  // Reserves for the largest of each size so far: of two KV caches one may have the longer requests
+  // and the other the longer steps, and neither may find its part of the workspace too short. So
+  // what reserve_workspace() is asked for never shrinks.
+  Result<int64_t> grow_workspace(const ModelSpec& spec, const WorkspaceRequest& request,
+                                 int64_t* added_bytes) {
+    WorkspaceRequest grown = largest_workspace_;
+    for (const auto size : {&WorkspaceRequest::max_tokens, &WorkspaceRequest::max_requests,
+                            &WorkspaceRequest::max_context, &WorkspaceRequest::max_logit_rows}) {
+      grown.*size = std::max(grown.*size, request.*size);
+    }
+    Result<int64_t> bytes = reserve_workspace(spec, grown, added_bytes);
+    if (bytes.ok()) largest_workspace_ = grown;
+    return bytes;
+  }
   // Overwrites the workspace with `value`: between steps it holds nothing that matters.
   virtual Status fill_workspace(uint8_t value) = 0;
 
@@ -122,6 +139,7 @@ class Device {
 
  private:
   std::mutex turn_;
+  WorkspaceRequest largest_workspace_;
 };
 
 }  // namespace encore::lowering
