@@ -42,7 +42,10 @@ TEST(ConfigLoaderTest, EveryTypeOfValueIsRead) {
   const LoadedConfig loaded = read(R"(
 model: {path: ../models/m.gguf}
 backend: {name: cpu, device: 1, options: {threads: auto, pin: true}}
-plugins: {load: [a.so, {path: /abs/b.so, optional: true}], dirs: [more]}
+plugins:
+  load: [a.so, {path: /abs/b.so, optional: true}, {path: c.so, sha256: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef}]
+  dirs: [more]
+  probe_timeout_s: 5
 kv_cache: {page_size: 32, dtype: bf16, max_tokens: 8192}
 scheduler: {max_running_requests: 8, max_tokens_per_step: 256, max_context: 2048}
 capture:
@@ -58,12 +61,17 @@ log: {level: debug}
   EXPECT_THAT(config.backend.options,
               ElementsAre(std::pair<std::string, std::string>("threads", "auto"),
                           std::pair<std::string, std::string>("pin", "true")));
-  ASSERT_EQ(config.plugins.load.size(), 2U);
+  ASSERT_EQ(config.plugins.load.size(), 3U);
   EXPECT_EQ(config.plugins.load[0].path, "conf/a.so");
   EXPECT_FALSE(config.plugins.load[0].optional);
   EXPECT_EQ(config.plugins.load[1].path, "/abs/b.so");
   EXPECT_TRUE(config.plugins.load[1].optional);
+  EXPECT_EQ(config.plugins.load[1].sha256, "");
+  EXPECT_EQ(config.plugins.load[2].path, "conf/c.so");
+  EXPECT_EQ(config.plugins.load[2].sha256,
+            "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef");
   EXPECT_THAT(config.plugins.dirs, ElementsAre("conf/more"));
+  EXPECT_EQ(config.plugins.probe_timeout_s, 5);
   EXPECT_EQ(config.kv_cache.page_size, 32);
   EXPECT_EQ(config.kv_cache.dtype, DType::kBF16);
   EXPECT_EQ(config.kv_cache.max_tokens, 8192);
@@ -152,9 +160,24 @@ TEST(ConfigLoaderTest, DuplicateKeyNamesBothLines) {
 TEST(ConfigLoaderTest, PluginEntryIsChecked) {
   EXPECT_EQ(error_of("plugins:\n  load:\n    - path: a.so\n      optoinal: true\n"),
             "conf/a.yaml:4: unknown key \"optoinal\" in plugins.load; did you mean \"optional\"?");
+  EXPECT_EQ(
+      error_of("plugins: {load: [{path: a, nonsense: 1}]}"),
+      "conf/a.yaml:1: unknown key \"nonsense\" in plugins.load; known: path, optional, sha256");
   EXPECT_THAT(error_of("plugins: {load: [{optional: true}]}"), HasSubstr("without a path"));
+  EXPECT_THAT(error_of("plugins: {load: [{path: [a]}]}"),
+              HasSubstr("plugins.load: path is a list; it must be a path"));
   EXPECT_THAT(error_of("plugins: {load: [{path: a, optional: maybe}]}"),
               HasSubstr("it must be true or false"));
+}
+
+TEST(ConfigLoaderTest, ChecksumOfAPluginIs64LowerCaseDigits) {
+  const std::string digits(63, 'a');
+  for (const std::string& sum : {std::string("abc"), digits, digits + "A", digits + "g"}) {
+    EXPECT_EQ(error_of("plugins: {load: [{path: a, sha256: " + sum + "}]}"),
+              "conf/a.yaml:1: plugins.load: sha256 is " +
+                  (sum.size() > 60 ? '"' + sum.substr(0, 60) + "...\"" : '"' + sum + '"') +
+                  "; it must be 64 digits 0-9 a-f");
+  }
 }
 
 TEST(ConfigLoaderTest, SyntaxErrorNamesTheLine) {

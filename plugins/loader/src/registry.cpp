@@ -196,7 +196,7 @@ Result<Backend*> PluginRegistry::find(std::string_view name) {
   (void)discover();
   size_t found = PluginSearch::kNone;
   for (size_t i = 0; i < entries().size(); ++i) {
-    if (entries()[i].name != name) continue;
+    if (name.empty() || entries()[i].name != name) continue;
     const bool live = entries()[i].state != PluginState::kRejected;
     if (live || found == PluginSearch::kNone) found = i;
     if (live) break;
