@@ -94,15 +94,25 @@ void check_graph_policy(const Examined& examined, const char* name, bool asked, 
   }
 }
 
+// What to do about a configured backend that cannot be used.
+std::string next_step(const Examined& examined) {
+  const std::string& name = examined.loaded->config.backend.name;
+  for (const PluginReport& report : examined.plugins) {
+    if (report.record.name != name) continue;
+    return "put right what is named here (`encore plugins describe " + name +
+           "` tells more), or choose another backend.name";
+  }
+  return "set backend.name to one that `encore plugins list` shows as loaded, or install a plugin "
+         "of that name";
+}
+
 }  // namespace
 
 HealthSection check_backend(const Examined& examined) {
   HealthSection section{"backend", "The configured backend", {}, {}};
   const BackendConfig& wanted = examined.loaded->config.backend;
   if (!examined.backend.ok()) {
-    section.fail(wanted.name, examined.backend.status().message(),
-                 "run `encore plugins describe " + wanted.name +
-                     "`; put right what is named above, or choose another backend.name");
+    section.fail(wanted.name, examined.backend.status().message(), next_step(examined));
     return section;
   }
   const BackendIdentity identity = (*examined.backend)->identity();

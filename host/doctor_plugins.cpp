@@ -25,11 +25,18 @@ bool is_required(const PluginRecord& record, const PluginsConfig& plugins) {
   return false;
 }
 
+// Manifests that clash are rejected by what they say, before anything is loaded.
+bool is_rejected_unloaded(const PluginRecord& record) {
+  return !record.manifest.empty() && record.failure->stage() == LoadStage::kRegistration &&
+         record.failure->code != LoadCode::kManifestStale;
+}
+
 // "passed", "failed", "not reached", or "skipped" for the manifest of a library named directly.
 std::string outcome_of(LoadStage stage, const PluginRecord& record) {
   if (stage == LoadStage::kManifest && record.manifest.empty()) return "skipped";
   if (!record.failure) return record.state == PluginState::kFound ? "not reached" : "passed";
   if (stage == record.failure->stage()) return "failed";
+  if (stage != LoadStage::kManifest && is_rejected_unloaded(record)) return "not reached";
   return stage < record.failure->stage() ? "passed" : "not reached";
 }
 
@@ -94,8 +101,9 @@ HealthCheck check_plugin(const Examined& examined, const PluginReport& report) {
     check.next_step = next_step_for(*record.failure);
   } else if (record.state == PluginState::kUnavailable) {
     check.verdict = is_configured ? Verdict::kFail : Verdict::kSkip;
-    if (is_configured)
-      check.next_step = "put right what the reason names, or choose another backend";
+    if (is_configured) {
+      check.next_step = "put right what the reason names, or choose another backend.name";
+    }
   } else if (!report.devices_status.ok()) {
     check.verdict = is_configured ? Verdict::kFail : Verdict::kWarn;
     check.detail += "\nno devices: " + report.devices_status.message();
