@@ -180,7 +180,8 @@ int run(const Arguments& arguments) {
   const auto log = [&](sdk::LogLevel, std::string_view line) {
     if (arguments.verbose) std::printf("%.*s\n", static_cast<int>(line.size()), line.data());
   };
-  auto plugin = take(load_plugin(arguments.plugin, {"model_bench", log}), "loading the plugin");
+  auto plugin = take(load_plugin(arguments.plugin, {"model_bench", log}, nullptr, {.probe = false}),
+                     "loading the plugin");
   Backend& backend = *plugin.backend;
   const auto options = take(check_options(backend.option_schema(), arguments.options), "options");
   check(backend.init(options), "init");

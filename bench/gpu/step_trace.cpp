@@ -184,7 +184,9 @@ void log_line(sdk::LogLevel, std::string_view line) {
 int run(const Arguments& arguments) {
   const auto spec = model_spec(arguments.shape, arguments.layers);
   if (!spec) give_up("unknown shape " + arguments.shape);
-  auto plugin = take(load_plugin(arguments.plugin, {"step_trace", log_line}), "loading the plugin");
+  auto plugin =
+      take(load_plugin(arguments.plugin, {"step_trace", log_line}, nullptr, {.probe = false}),
+           "loading the plugin");
   Backend& backend = *plugin.backend;
   check(backend.init(take(check_options(backend.option_schema(), arguments.options), "options")),
         "init");

@@ -9,6 +9,8 @@
 
 #include "elf_file.h"
 #include "linker_cache.h"
+#include "package_hints.h"
+#include "stage_error.h"
 
 namespace encore {
 namespace {
@@ -76,12 +78,12 @@ struct Pending {
 
 }  // namespace
 
-Result<std::vector<std::string>> missing_dependencies(const std::string& path) {
-  ENCORE_ASSIGN_OR_RETURN(ElfFile first, read_elf(path));
+Result<std::vector<MissingLibrary>> missing_dependencies(const std::string& path, LoadCode* code) {
+  ENCORE_ASSIGN_OR_RETURN(ElfFile first, read_elf(path, code));
   std::vector<Pending> pending;
   pending.push_back({path, std::move(first)});
   std::set<std::string> seen;
-  std::vector<std::string> missing;
+  std::vector<MissingLibrary> missing;
   while (!pending.empty() && seen.size() < kMaxLibraries) {
     const Pending file = std::move(pending.back());
     pending.pop_back();
@@ -96,10 +98,27 @@ Result<std::vector<std::string>> missing_dependencies(const std::string& path) {
         found = true;
         break;
       }
-      if (!found) missing.push_back(library + " (needed by " + file.path + ")");
+      if (!found) missing.push_back({.name = library, .needed_by = file.path});
     }
   }
   return missing;
+}
+
+Status check_dependencies(const std::string& path, LoadCode* code) {
+  ENCORE_ASSIGN_OR_RETURN(const std::vector<MissingLibrary> missing,
+                          missing_dependencies(path, code));
+  if (missing.empty()) return {};
+  std::string list;
+  for (const MissingLibrary& library : missing) {
+    if (!list.empty()) list += ", ";
+    list.append(library.name).append(" (needed by ").append(library.needed_by);
+    const std::string_view package = package_hint(library.name);
+    if (!package.empty()) list.append("; usually in ").append(package);
+    list += ')';
+  }
+  return stage_error(code, LoadCode::kDependencyMissing,
+                     not_found("libraries not found: " + list +
+                               "; install them or add their folder to LD_LIBRARY_PATH"));
 }
 
 }  // namespace encore
