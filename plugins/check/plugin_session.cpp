@@ -18,7 +18,8 @@ PluginSession::~PluginSession() = default;  // the loader shuts a backend down w
 
 Status PluginSession::start(const CheckContext& context) {
   ENCORE_ASSIGN_OR_RETURN(LoadedPlugin plugin,
-                          load_plugin(context.plugin_path, {"encore-plugin-check", {}}));
+                          load_plugin(context.plugin_path, {"encore-plugin-check", {}}, nullptr,
+                                      {.probe = false}));  // this process may die: it is one rule's
   const ProbeResult probe = plugin.backend->probe();
   if (!probe.usable) return unavailable(probe.reason);
   ENCORE_ASSIGN_OR_RETURN(const OptionValues options,
