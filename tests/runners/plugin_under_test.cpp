@@ -5,8 +5,11 @@
 #include <cstring>
 #include <memory>
 
+#include "encore/loader/cpu_isa.h"
+#include "encore/loader/manifest.h"
 #include "encore/loader/options.h"
 #include "encore/loader/plugin_loader.h"
+#include "encore/loader/variants.h"
 
 namespace encore::testing {
 namespace {
@@ -16,9 +19,34 @@ namespace {
   std::exit(2);
 }
 
+// The library of the variant called `variant`, or of the best that this machine runs if empty.
+std::string library_of(const std::string& name, const std::string& variant) {
+  const auto manifest =
+      read_manifest(std::string(ENCORE_PLUGIN_FOLDER "/").append(name).append(kManifestSuffix));
+  if (!manifest.ok()) give_up(manifest.status().to_string());
+  const auto verdicts = judge_variants(*manifest, cpu_isa());
+  if (!verdicts.ok()) give_up(verdicts.status().to_string());
+  for (const VariantVerdict& verdict : *verdicts) {
+    const bool usable = verdict.state == VariantState::kUntried;
+    if (variant.empty() ? !usable : verdict.name != variant) continue;
+    if (!usable) give_up(verdict.name + ": " + verdict.reason);
+    return verdict.library;
+  }
+  give_up("there is no variant '" + variant + "' of '" + name + "' for this machine");
+}
+
+std::string library_of(const std::string& plugin) {
+  if (plugin.find('/') != std::string::npos) return plugin;
+  const size_t colon = plugin.find(':');
+  if (colon == std::string::npos) return library_of(plugin, "");
+  return library_of(plugin.substr(0, colon), plugin.substr(colon + 1));
+}
+
 std::unique_ptr<Backend> load() {
   PluginArguments& arguments = plugin_arguments();
-  auto plugin = load_plugin(arguments.plugin, {"test", {}});
+  PluginLoadOptions in_this_process;  // whose crash is a failed test
+  in_this_process.probe = false;
+  auto plugin = load_plugin(library_of(arguments.plugin), {"test", {}}, nullptr, in_this_process);
   if (!plugin.ok()) give_up(plugin.status().to_string());
   std::unique_ptr<Backend> backend = std::move(plugin->backend);
   const ProbeResult probe = backend->probe();
@@ -33,7 +61,7 @@ std::unique_ptr<Backend> load() {
 }  // namespace
 
 PluginArguments& plugin_arguments() {
-  static PluginArguments arguments{ENCORE_DEFAULT_PLUGIN, {}, 0.0F, 0.0F, 0, 1};
+  static PluginArguments arguments;
   return arguments;
 }
 

@@ -1,10 +1,11 @@
 // The backend that this run of the tests is about, loaded as the host would load it.
 //
-//   encore_runner_test --plugin=/path/to/encore_backend_x.so [--option=key=value]...
-//                      [--logit-tolerance=1e-3] [--reference-tolerance=0.3] [--device=0]
-//                      [--ranks=1]
+//   encore_runner_test --plugin=/path/to/encore_backend_x.so|NAME|NAME:VARIANT
+//                      [--option=key=value]... [--logit-tolerance=1e-3]
+//                      [--reference-tolerance=0.3] [--device=0] [--ranks=1]
 //
-// Without --plugin it is the CPU plugin of this build. On a device that rounds differently from
+// A name is that of a plugin of this build, by its manifest: "cpu" is the CPU plugin's best variant
+// for this machine, and the default, "cpu:avx2" the one of that name. On a device that rounds differently from
 // mode to mode, the logit tolerance says how far logits of two modes may be apart; 0 means equal
 // bits. The reference tolerance is the least that is allowed between logits and the float32
 // goldens, for a device whose activations are coarser than the CPU's. Several ranks share each
@@ -22,7 +23,7 @@
 namespace encore::testing {
 
 struct PluginArguments {
-  std::string plugin;
+  std::string plugin = "cpu";
   std::vector<std::pair<std::string, std::string>> options;
   float logit_tolerance = 0.0F;
   float reference_tolerance = 0.0F;
