@@ -28,6 +28,10 @@ Result<std::unique_ptr<Model>> Defect::load_model(Backend& backend, int32_t devi
   return backend.load_model(device, spec, weights, options);
 }
 
+Status Defect::set_layer_observer(Model& model, LayerObserver observer) {
+  return model.set_layer_observer(std::move(observer));
+}
+
 Status Defect::check_guards(const Model& model) { return model.check_guards(); }
 
 Status Defect::fail_capture(Model& model, int32_t bucket, Reason reason) {

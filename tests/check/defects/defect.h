@@ -41,6 +41,7 @@ class Defect {
                                                     const WeightSource& weights,
                                                     const LoadOptions& options);
 
+  virtual Status set_layer_observer(Model& model, LayerObserver observer);
   virtual Status check_guards(const Model& model);
   virtual Status fail_capture(Model& model, int32_t bucket, Reason reason);
   virtual Result<std::unique_ptr<KvCache>> create_kv(Model& model, const KvOptions& options);

@@ -12,6 +12,10 @@ std::span<const DefectEntry> graph_defects();  // rules G: graph_defects.cpp, ca
 std::span<const DefectEntry> capture_defects();
 std::span<const DefectEntry> thread_defects();  // rules T
 
-inline constexpr std::array kFamilies = {graph_defects, capture_defects, thread_defects};
+std::span<const DefectEntry> model_defects();  // rules R: model_defects.cpp, sampling_defects.cpp
+std::span<const DefectEntry> sampling_defects();
+
+inline constexpr std::array kFamilies = {graph_defects, capture_defects, thread_defects,
+                                         model_defects, sampling_defects};
 
 }  // namespace encore::defects

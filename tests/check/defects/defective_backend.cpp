@@ -47,7 +47,7 @@ class DefectiveModel final : public Model {
     return capture(RunnerKind::kDecodeGraph, kv, options);
   }
   Status set_layer_observer(LayerObserver observer) override {
-    return sound_->set_layer_observer(std::move(observer));
+    return active_defect().set_layer_observer(*sound_, std::move(observer));
   }
   Status check_guards() const override { return active_defect().check_guards(*sound_); }
   Status fail_capture(int32_t bucket, Reason reason) override {
