@@ -12,7 +12,7 @@
 namespace encore::check {
 namespace {
 
-constexpr int32_t kRows = 8;
+constexpr int32_t kRows = 6;
 constexpr double kMostExcess = 6.0;
 
 // Compares draws of one row made twice. With equal logits the tokens are equal; where the logits
@@ -93,7 +93,7 @@ Status check_spread(const std::vector<int32_t>& tokens, const std::string& what)
 Status check_dependence(SampledRows& rows, Runner& runner) {
   for (const bool by_seed : {true, false}) {
     std::vector<int32_t> tokens;
-    for (int32_t step = 0; step < 4; ++step) {
+    for (int32_t step = 0; step < 6; ++step) {
       for (size_t row = 0; row < rows.size(); ++row) {
         const auto number = static_cast<int64_t>(row) + step * kRows;
         rows[row].sampling.temperature = 3.0F;

@@ -71,7 +71,7 @@ RandomModel model_for(const EqualityRun& run, Family family, uint64_t seed,
   return first;
 }
 
-Result<std::unique_ptr<Subject>> make_subject(const EqualityRun& run, RandomModel random,
+Result<std::unique_ptr<Subject>> load_subject(const EqualityRun& run, RandomModel random,
                                               RunnerSetOptions options) {
   const bool breakable = options.capture.prefill_mode == PrefillMode::kBreakable;
   options.prefill = options.prefill && run.session.has(breakable ? kCapabilityPrefillBreakable
@@ -86,6 +86,12 @@ Result<std::unique_ptr<Subject>> make_subject(const EqualityRun& run, RandomMode
                           run.session.load(subject->random.spec, *subject->random.weights));
   ENCORE_ASSIGN_OR_RETURN(subject->runners, make_runner_set(*subject->model, options));
   subject->driver = std::make_unique<StepDriver>(subject->vocab_size(), *subject->runners.kv);
+  return subject;
+}
+
+Result<std::unique_ptr<Subject>> make_subject(const EqualityRun& run, RandomModel random,
+                                              RunnerSetOptions options) {
+  ENCORE_ASSIGN_OR_RETURN(auto subject, load_subject(run, std::move(random), std::move(options)));
   ENCORE_ASSIGN_OR_RETURN(subject->limit, measure_limit(*subject));
   return subject;
 }

@@ -59,7 +59,10 @@ struct Subject {
   ReferenceModel reference() const { return {random.spec, *random.weights}; }
 };
 
-// Loads the model and makes the eager runner, and those others of `options` that the device claims.
+// Loads the model and makes the eager runner, and those others of `options` that the device claims;
+// the second also measures the limit.
+Result<std::unique_ptr<Subject>> load_subject(const EqualityRun& run, RandomModel random,
+                                              RunnerSetOptions options);
 Result<std::unique_ptr<Subject>> make_subject(const EqualityRun& run, RandomModel random,
                                               RunnerSetOptions options);
 

@@ -11,7 +11,7 @@
 namespace encore::check {
 namespace {
 
-constexpr int32_t kRows = 8;
+constexpr int32_t kRows = 6;
 constexpr int32_t kTextLength = 24;
 
 std::string row_name(size_t row) { return "row " + std::to_string(row); }

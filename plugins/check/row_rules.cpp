@@ -13,7 +13,7 @@
 namespace encore::check {
 namespace {
 
-constexpr int32_t kRows = 8;
+constexpr int32_t kRows = 6;
 constexpr int32_t kTopWidth = 8;
 constexpr double kLogprobError = 5e-3;  // of sums over the vocabulary in f32
 constexpr float kBan = -std::numeric_limits<float>::infinity();
@@ -114,7 +114,7 @@ Status logprobs_are_of_the_raw_logits(const EqualityRun& run) {
                           SampledRows::create(*subject, kRows, SampledRows::Prompts::kDifferent));
   for (size_t row = 0; row < kRows; ++row) {
     RowSampling& sampling = rows[row].sampling;
-    sampling.num_logprobs = static_cast<int32_t>(row) - 1 + (row == kRows - 1 ? 2 : 0);
+    sampling.num_logprobs = row + 1 < kRows ? static_cast<int32_t>(row) - 1 : kTopWidth;
     sampling.seed = row;
     if (row % 3 == 1) sampling.temperature = 2.0F;
     if (row % 3 == 2) rows[row].biases = {{static_cast<int32_t>(7 * row), 50.0F}};
@@ -143,17 +143,16 @@ Status penalties_are_applied(const EqualityRun& run) {
   ENCORE_ASSIGN_OR_RETURN(SampledRows rows,
                           SampledRows::create(*subject, kRows, SampledRows::Prompts::kDifferent));
   ENCORE_ASSIGN_OR_RETURN(const auto orders, ranked_rows(rows, subject->eager()));
-  // The three leading tokens: in the prompt, in the reply, in both; and each penalty by itself.
+  // The leading tokens: in the prompt, in the reply, in both; each penalty by itself, all, none.
   for (size_t row = 0; row < kRows; ++row) {
     const std::vector<int32_t>& order = orders[row];
     RowSampling& sampling = rows[row].sampling;
     rows[row].history = {{order[0], 2, 0}, {order[1], 0, 3}, {order[2], 1, 1}, {order[3], 0, 1}};
     if (row % 2 == 1) rows[row].history = {{order[0], 0, 3}, {order[1], 0, 1}, {order[2], 4, 0}};
     if (row < 2) sampling.repetition_penalty = 1.8F;
-    if (row == 2 || row == 3) sampling.presence_penalty = 1.5F;
-    if (row == 4 || row == 5) sampling.frequency_penalty = 0.7F;
-    if (row == 6) rows[row].history.clear();
-    if (row == 7) {
+    if (row == 2) sampling.presence_penalty = 1.5F;
+    if (row == 3) sampling.frequency_penalty = 0.7F;
+    if (row == 4) {
       sampling.repetition_penalty = 1.2F;
       sampling.presence_penalty = 0.4F;
       sampling.frequency_penalty = 0.3F;
