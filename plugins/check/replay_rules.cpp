@@ -81,7 +81,7 @@ Status any_number_of_requests_in_a_prefill_graph(Rig& rig) {
     constexpr int32_t kTokens = 60;  // always the bucket of 64
     std::vector<size_t> requests;
     for (int32_t i = 0; i < 12; ++i) {
-      ENCORE_ASSIGN_OR_RETURN(requests.emplace_back(), steps.add(110, (17 * i) % 50));
+      ENCORE_ASSIGN_OR_RETURN(requests.emplace_back(), steps.add(110, (17 * i + 5) % 50));
     }
     for (const int32_t count : {1, 12, 2, 7, 11, 3, 9}) {
       std::vector<MirroredSteps::Item> items;
@@ -89,7 +89,7 @@ Status any_number_of_requests_in_a_prefill_graph(Rig& rig) {
       for (int32_t i = 0; i < count; ++i) {
         // Lengths that differ, with prefixes that differ: the key is the token count alone.
         const int32_t fresh = i + 1 == count ? left : std::max(1, left / (count - i) - 1);
-        steps.rewind(requests[static_cast<size_t>(i)], (17 * i) % 50);
+        steps.rewind(requests[static_cast<size_t>(i)], (17 * i + 5) % 50);
         items.push_back({requests[static_cast<size_t>(i)], fresh});
         left -= fresh;
       }

@@ -2,9 +2,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 
 #include "defect_families.h"
 #include "defective_runner.h"
@@ -51,21 +51,24 @@ class NodesNotCounted final : public Defect {
   }
 };
 
-// Decode graphs are right only if prefill was captured before them.
+// Prefill graphs are right only if they are the first that are captured.
 class OrderMatters final : public Defect {
  public:
   std::unique_ptr<Runner> wrap(std::unique_ptr<Runner> runner, const RunnerFacts& facts) override {
     const std::lock_guard lock(mutex_);
-    if (facts.kind == RunnerKind::kEager) decoding_.erase(facts.kv);
-    if (facts.kind == RunnerKind::kDecodeGraph) decoding_.insert(facts.kv);
-    if (facts.kind != RunnerKind::kPrefillGraph || !decoding_.contains(facts.kv)) return runner;
+    if (facts.kind == RunnerKind::kEager) {
+      first_.erase(facts.kv);  // a new cache, perhaps where an old one was
+      return runner;
+    }
+    const RunnerKind first = first_.try_emplace(facts.kv, facts.kind).first->second;
+    if (facts.kind != RunnerKind::kPrefillGraph || first == facts.kind) return runner;
     return std::make_unique<Spoilable>(std::move(runner), facts,
                                        std::make_shared<std::atomic<bool>>(true));
   }
 
  private:
   std::mutex mutex_;
-  std::set<const KvCache*> decoding_;  // caches whose decode graphs came first
+  std::map<const KvCache*, RunnerKind> first_;  // of a cache's graph runners
 };
 
 // A bucket that is captured later is captured with the wrong inputs.
