@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugin_library.h"
 #include "report.h"
 #include "rule_process.h"
 #include "rule_set.h"
@@ -86,6 +87,8 @@ Result<CheckContext> make_context(const Arguments& arguments) {
     }
     context.options.emplace_back(option.substr(0, equals), option.substr(equals + 1));
   }
+  ENCORE_ASSIGN_OR_RETURN(context.plugin_path,
+                          plugin_library(context.plugin_path, context.options));
   context.device = arguments.device;
   context.quick = arguments.quick;
   return context;
