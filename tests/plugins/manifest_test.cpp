@@ -10,6 +10,8 @@
 #include <fstream>
 #include <string>
 
+#include "encore/loader/cpu_isa.h"
+
 namespace encore {
 namespace {
 
@@ -212,6 +214,24 @@ TEST(ManifestTest, LibraryOutsideTheFolderIsRefused) {
   const LoadFailure variant =
       failure_of(with("variants: [{name: a, library: a.so}, {name: b, library: /b.so}]\n"));
   EXPECT_EQ(variant.code, LoadCode::kManifestOutside);
+}
+
+// A typing error in a requirement would make a variant one that no processor can run.
+TEST(ManifestTest, TheCpuBackendsManifestRequiresKnownFeatures) {
+  const auto manifest = read_manifest(ENCORE_TEST_INSTALLED_DIR "/cpu.plugin.yaml");
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_EQ(manifest->name, "cpu");
+  EXPECT_EQ(manifest->vendor, "Encore");
+  EXPECT_EQ(manifest->variant_option, "isa");
+  ASSERT_EQ(manifest->variants.size(), 4U);
+  EXPECT_EQ(manifest->variants[0].name, "amx");
+  EXPECT_EQ(manifest->variants[3].name, "generic");
+  EXPECT_TRUE(manifest->variants[3].requirements.empty());
+  for (const ManifestVariant& variant : manifest->variants) {
+    for (const std::string& name : variant.requirements) {
+      EXPECT_NE(cpu_isa().find(name), nullptr) << variant.name << " requires " << name;
+    }
+  }
 }
 
 class ManifestFileTest : public testing::Test {

@@ -317,7 +317,8 @@ TEST_F(PluginRegistryTest, BadManifestsAreListedAndTheOthersLoad) {
   const std::string linked = write("a/3.plugin.yaml", kAcme + abi_line() + "library: link.so\n");
   fs::create_directories(dir("a/4.plugin.yaml"));
   ASSERT_EQ(::mkfifo(dir("a/5.plugin.yaml").c_str(), 0600), 0);
-  const std::string gone = write("a/6.plugin.yaml", kAcme + abi_line() + "library: gone.so\n");
+  write("a/6.plugin.yaml", "manifest: 1\nname: acme.gone\nvendor: Acme\nversion: 1\n" + abi_line() +
+                               "library: gone.so\n");
   PluginRegistry plugins = registry({.load = {}, .dirs = {dir("a")}});
   ASSERT_TRUE(plugins.find("fake").ok());
   plugins.load_all();
@@ -334,6 +335,38 @@ TEST_F(PluginRegistryTest, BadManifestsAreListedAndTheOthersLoad) {
   EXPECT_EQ(plugins.entries()[5].failure->path, dir("a/gone.so"));
   EXPECT_EQ(plugins.entries()[6].state, PluginState::kLoaded);
   EXPECT_EQ(warnings_.size(), 5U);  // each of those that could be refused without loading
+}
+
+TEST_F(PluginRegistryTest, ManifestThatOthersCanChangeIsRejected) {
+  const std::string manifest = put_fake("a");
+  fs::permissions(manifest, fs::perms::others_write, fs::perm_options::add);
+  const std::string good = put_fake("installed");  // which does not take its place
+  PluginRegistry plugins = registry({.load = {}, .dirs = {dir("a")}}, dir("installed"));
+  EXPECT_THAT(error_of(plugins, "fake"), AllOf(HasSubstr(manifest), HasSubstr("permissions")));
+  EXPECT_EQ(code_of(plugins.entries()[0]), LoadCode::kFileWritable);
+  EXPECT_EQ(code_of(plugins.entries()[1]), LoadCode::kNameTaken);
+}
+
+TEST_F(PluginRegistryTest, SumOfAManifestIsRefused) {
+  const std::string manifest = put_fake("a");
+  PluginRegistry plugins =
+      registry({.load = {{.path = manifest, .optional = false, .sha256 = std::string(64, '0')}},
+                .dirs = {}});
+  EXPECT_THAT(plugins.discover().message(), HasSubstr("sha256 is that of a library"));
+  EXPECT_EQ(code_of(plugins.entries()[0]), LoadCode::kChecksum);
+}
+
+TEST_F(PluginRegistryTest, TwoSumsOfOneFileCannotBothBeRight) {
+  const std::string path = put("fake", "a/fake.so");
+  const auto with = [&](char digit) {
+    return PluginLoad{.path = path, .optional = false, .sha256 = std::string(64, digit)};
+  };
+  PluginRegistry plugins = registry({.load = {with('0'), with('1')}, .dirs = {}});
+  EXPECT_FALSE(plugins.discover().ok());
+  ASSERT_EQ(plugins.entries().size(), 2U);
+  for (const PluginRecord& entry : plugins.entries()) {
+    EXPECT_EQ(code_of(entry), LoadCode::kChecksum);
+  }
 }
 
 TEST_F(PluginRegistryTest, UnknownNameSaysWhatIsThereAndWhatWasRejected) {
@@ -469,6 +502,19 @@ TEST_F(RegistryVariantTest, OneThatDoesNotLoadIsPassedOverWithAWarning) {
   EXPECT_EQ(entry.variants[0].failure->code, LoadCode::kDependencyMissing);
   EXPECT_THAT(warnings_,
               ElementsAre(HasSubstr("variant high of backend 'acme.one' is passed over")));
+}
+
+TEST_F(RegistryVariantTest, OneThatFailsItsSelfTestIsPassedOver) {
+  put_variants("acme_unfit");
+  PluginRegistry plugins = registry({.load = {}, .dirs = {dir("a")}});
+  ASSERT_TRUE(plugins.find("acme.one").ok());
+  const PluginRecord& entry = plugins.entries()[0];
+  EXPECT_EQ(entry.variant, "low");
+  EXPECT_EQ(entry.variants[0].state, VariantState::kRejected);
+  EXPECT_EQ(entry.variants[0].failure->code, LoadCode::kProbeSelfTest);
+  EXPECT_THAT(entry.variants[0].reason, HasSubstr("2 + 2 is 5 here"));
+  PluginRegistry insisting = forced("high");
+  EXPECT_THAT(error_of(insisting, "acme.one"), HasSubstr("2 + 2 is 5 here"));
 }
 
 TEST_F(RegistryVariantTest, OptionForcesOne) {

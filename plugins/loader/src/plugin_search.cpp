@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "permissions.h"
+
 namespace encore {
 namespace {
 
@@ -126,16 +128,7 @@ void PluginSearch::add_manifest(const std::string& source, const std::string& pa
     error = invalid_argument("manifest " + path + ": " + failure.message);
   } else {
     add_file(path, origin.manifest_files);
-    Result<Manifest> manifest = read_manifest(path, &failure);
-    if (manifest.ok()) {
-      origin.manifest = std::move(manifest).value();
-      Result<std::vector<VariantVerdict>> verdicts =
-          judge_variants(origin.manifest, isa_, &failure);
-      if (verdicts.ok()) origin.verdicts = std::move(verdicts).value();
-      error = verdicts.status();
-    } else {
-      error = manifest.status();
-    }
+    error = describe(path, origin, &failure);
   }
   record.name = origin.manifest.name;
   record.vendor = origin.manifest.vendor;
@@ -155,6 +148,21 @@ void PluginSearch::add_manifest(const std::string& source, const std::string& pa
   records_.push_back(std::move(record));
   origins_.push_back(std::move(origin));
   if (!error.ok()) reject(records_.size() - 1, std::move(failure), std::move(error));
+}
+
+// Reads the manifest, and judges its variants.
+Status PluginSearch::describe(const std::string& path, PluginOrigin& origin,
+                              LoadFailure* failure) const {
+  ENCORE_ASSIGN_OR_RETURN(origin.manifest, read_manifest(path, failure));
+  // Whoever can change the manifest chooses the library.
+  LoadCode code = LoadCode::kNone;
+  const Result<std::string> real = check_permissions(path, &code);
+  if (!real.ok()) {
+    *failure = {code, path, real.status().message()};
+    return {real.status().code(), "manifest " + path + ": permissions: " + failure->message};
+  }
+  ENCORE_ASSIGN_OR_RETURN(origin.verdicts, judge_variants(origin.manifest, isa_, failure));
+  return {};
 }
 
 // An earlier plugin that has this manifest or one of its libraries. A library's name may be unknown

@@ -59,6 +59,7 @@ class PluginSearch {
  private:
   void add_library(const std::string& source, const PluginLoad& wanted);
   void add_manifest(const std::string& source, const std::string& path, PluginOrigin origin);
+  Status describe(const std::string& path, PluginOrigin& origin, LoadFailure* failure) const;
   size_t find_same(const PluginOrigin& origin, std::string_view name) const;
   void add_alias(size_t index, const std::string& path, const PluginOrigin& origin);
 

@@ -1,13 +1,12 @@
 #include "encore/loader/registry.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
-#include "config/suggest.h"
 #include "plugin_log.h"
+#include "plugin_names.h"
 #include "plugin_search.h"
 
 namespace encore {
@@ -21,51 +20,11 @@ std::string real_path_of(const std::string& path) {
   return error ? std::string() : real.string();
 }
 
-std::string abi_text(AbiVersion abi) {
-  return std::to_string(abi.major) + "." + std::to_string(abi.minor);
-}
-
-// Where a plugin is, for messages: its manifest, or its library.
-const std::string& place(const PluginRecord& record) {
-  return record.manifest.empty() ? record.path : record.manifest;
-}
-
-Status fault(LoadCode code, const std::string& path, std::string message, LoadFailure* failure) {
-  *failure = {code, path, std::move(message)};
-  return failed_precondition("plugin " + path + ": " +
-                             std::string(load_stage_name(failure->stage())) + ": " +
-                             failure->message);
-}
-
-// The first of the manifest's values that the library belies, with both; empty if there is none.
-std::string stale_value(const Manifest& manifest, const LoadedPlugin& plugin) {
-  struct Value {
-    const char* key;
-    std::string in_manifest;
-    std::string in_library;
-  };
-  const BackendIdentity identity = plugin.backend->identity();
-  const std::array<Value, 4> values = {
-      {{"name", manifest.name, identity.name},
-       {"vendor", manifest.vendor, identity.vendor},
-       {"version", manifest.version, identity.version},
-       {"abi", abi_text({manifest.abi_major, manifest.abi_minor}), abi_text(plugin.abi)}}};
-  for (const Value& value : values) {
-    if (value.in_manifest == value.in_library) continue;
-    return std::string("it says ") + value.key + " \"" + value.in_manifest + "\", the library " +
-           plugin.path + " says \"" + value.in_library +
-           "\"; install manifest and library of one build";
-  }
-  return {};
-}
-
 std::string value_of(const OptionValues& options, std::string_view key) {
   const auto found = std::find_if(options.begin(), options.end(),
                                   [key](const auto& option) { return option.first == key; });
   return found == options.end() ? std::string() : found->second;
 }
-
-void warn(const std::string& line) { plugin_log(sdk::LogLevel::kWarn, line); }
 
 }  // namespace
 
@@ -119,7 +78,8 @@ Status PluginRegistry::discover() {
     const PluginOrigin& origin = search_->origins()[i];
     if (origin.error.ok()) continue;
     if (origin.optional) {
-      warn("optional " + origin.error.message() + " (the run goes on without it)");
+      plugin_log(sdk::LogLevel::kWarn,
+                 "optional " + origin.error.message() + " (the run goes on without it)");
     } else if (named_failure_.ok()) {
       named_failure_ = origin.error;
     }
@@ -130,9 +90,10 @@ Status PluginRegistry::discover() {
   }
   if (!installed_dir_.empty()) search_->add_folder("installed", installed_dir_);
   for (size_t i = first; i < search_->records().size(); ++i) {
-    if (!search_->origins()[i].error.ok()) warn(search_->origins()[i].error.message());
+    const Status& error = search_->origins()[i].error;
+    if (!error.ok()) plugin_log(sdk::LogLevel::kWarn, error.message());
   }
-  settle_names(first);
+  settle_names(*search_, first);
   return named_failure_;
 }
 
@@ -151,47 +112,6 @@ bool PluginRegistry::absorb(size_t index) {
   return false;
 }
 
-// Of the plugins that manifests in folders describe, from `first` on, rejects those whose name is
-// taken: by one of plugins.load, or by each other.
-void PluginRegistry::settle_names(size_t first) {
-  const std::vector<PluginRecord>& records = search_->records();
-  const auto live = [&](size_t i) { return records[i].state != PluginState::kRejected; };
-  for (size_t i = first; i < records.size(); ++i) {
-    if (records[i].name.empty() || !live(i)) continue;
-    LoadFailure failure;
-    for (size_t named = 0; named < first; ++named) {
-      if (records[named].name != records[i].name || !live(i)) continue;
-      if (!live(named) && search_->origins()[named].optional) continue;
-      const Status error =
-          fault(LoadCode::kNameTaken, place(records[i]),
-                "backend '" + records[i].name + "' comes from " + records[named].source + ", " +
-                    place(records[named]) + ", which takes precedence",
-                &failure);
-      warn(error.message());
-      search_->reject(i, failure, error);
-    }
-  }
-  std::vector<std::pair<size_t, std::string>> twice;
-  for (size_t i = first; i < records.size(); ++i) {
-    if (!live(i)) continue;
-    std::string others;
-    for (size_t other = first; other < records.size(); ++other) {
-      if (other == i || !live(other) || records[other].name != records[i].name) continue;
-      others.append(others.empty() ? "" : " and ").append(place(records[other]));
-    }
-    if (!others.empty()) twice.emplace_back(i, others);
-  }
-  for (const auto& [index, others] : twice) {
-    LoadFailure failure;
-    const Status error =
-        fault(LoadCode::kNameTaken, place(records[index]),
-              "its backend is named '" + records[index].name + "', as is the one of " + others +
-                  "; remove one, or name the one to use in plugins.load",
-              &failure);
-    search_->reject(index, failure, error);
-  }
-}
-
 Result<Backend*> PluginRegistry::find(std::string_view name) {
   (void)discover();
   size_t found = PluginSearch::kNone;
@@ -201,7 +121,7 @@ Result<Backend*> PluginRegistry::find(std::string_view name) {
     if (live || found == PluginSearch::kNone) found = i;
     if (live) break;
   }
-  if (found == PluginSearch::kNone) return explain(name);
+  if (found == PluginSearch::kNone) return nothing_named(*search_, name);
   load(found);
   if (Backend* backend = entries()[found].backend) return backend;
   return search_->origins()[found].error;
@@ -220,7 +140,7 @@ void PluginRegistry::load(size_t index) {
       record.manifest.empty()
           ? load_plugin(record.path, host_, &failure, {.sha256 = search_->origins()[index].sha256})
           : load_described(index, &failure);
-  Status error = plugin.ok() ? find_fault(index, *plugin, &failure) : plugin.status();
+  Status error = plugin.ok() ? find_fault(*search_, index, *plugin, &failure) : plugin.status();
   if (!error.ok()) {
     search_->reject(index, std::move(failure), std::move(error));
     return;
@@ -232,9 +152,9 @@ Result<LoadedPlugin> PluginRegistry::load_described(size_t index, LoadFailure* f
   PluginRecord& record = search_->records()[index];
   PluginOrigin& origin = search_->origins()[index];
   if (!origin.sha256.empty()) {
-    return fault(LoadCode::kChecksum, record.manifest,
-                 "sha256 is that of a library, and this is a manifest; name the library itself",
-                 failure);
+    return registration_error(
+        LoadCode::kChecksum, record.manifest,
+        "sha256 is that of a library, and this is a manifest; name the library itself", failure);
   }
   const std::string& option = origin.manifest.variant_option;
   const bool wanted = !option.empty() && record.name == wanted_.name;
@@ -251,32 +171,6 @@ Result<LoadedPlugin> PluginRegistry::load_described(size_t index, LoadFailure* f
     if (verdict.state == VariantState::kChosen) record.variant = verdict.name;
   }
   return plugin;
-}
-
-// What speaks against a plugin that loaded: the manifest, its name, or another of that name.
-Status PluginRegistry::find_fault(size_t index, const LoadedPlugin& plugin,
-                                  LoadFailure* failure) const {
-  const PluginRecord& record = search_->records()[index];
-  const BackendIdentity identity = plugin.backend->identity();
-  if (!record.manifest.empty()) {
-    std::string stale = stale_value(search_->origins()[index].manifest, plugin);
-    if (!stale.empty()) {
-      return fault(LoadCode::kManifestStale, record.manifest, std::move(stale), failure);
-    }
-  }
-  std::string problem = name_problem(identity.name, identity.vendor);
-  if (!problem.empty()) {
-    return fault(LoadCode::kNameForeign, place(record), std::move(problem), failure);
-  }
-  for (size_t i = 0; i < search_->records().size(); ++i) {
-    const PluginRecord& other = search_->records()[i];
-    if (i == index || other.backend == nullptr || other.name != identity.name) continue;
-    return fault(LoadCode::kNameTaken, place(record),
-                 "its backend is named '" + identity.name + "', as is the one of " + place(other) +
-                     "; load only one of the two",
-                 failure);
-  }
-  return {};
 }
 
 void PluginRegistry::accept(size_t index, LoadedPlugin plugin) {
@@ -296,39 +190,6 @@ void PluginRegistry::accept(size_t index, LoadedPlugin plugin) {
   record.state = probe.usable ? PluginState::kLoaded : PluginState::kUnavailable;
   if (!probe.usable) record.reason = std::move(probe.reason);
   record.backend = backends_.emplace_back(std::move(plugin.backend)).get();
-}
-
-Status PluginRegistry::explain(std::string_view name) const {
-  std::string message = "no plugin offers backend '" + std::string(name) + "'";
-  std::vector<std::string> names;
-  for (const PluginRecord& record : entries()) {
-    if (record.state != PluginState::kRejected) names.push_back(record.name);
-  }
-  if (const std::string near = nearest(name, names); !near.empty()) {
-    message += "; did you mean '" + near + "'?";
-  }
-  for (const PluginRecord& record : entries()) {
-    if (record.state == PluginState::kRejected) continue;
-    message += "\n  found: '" + record.name + "' from " + place(record);
-  }
-  for (const PluginRecord& record : entries()) {
-    if (!record.failure) continue;
-    message += "\n  rejected: " + record.failure->path + ": " +
-               std::string(load_stage_name(record.failure->stage())) + ": " +
-               record.failure->message;
-  }
-  for (const SearchedFolder& folder : searched()) {
-    message += "\n  searched: " + folder.path + " (" + folder.source + "): " +
-               (folder.skipped.empty() ? std::to_string(folder.num_manifests) + " manifests"
-                                       : folder.skipped);
-    for (const std::string& library : folder.stray_libraries) {
-      message += "\n  not looked at: " + library + ", which no manifest there names";
-    }
-  }
-  message +=
-      "\n  name the plugin's library or manifest in plugins.load, or the folder of its "
-      "manifest in plugins.dirs";
-  return not_found(std::move(message));
 }
 
 }  // namespace encore

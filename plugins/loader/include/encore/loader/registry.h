@@ -113,12 +113,9 @@ class PluginRegistry {
 
  private:
   bool absorb(size_t index);
-  void settle_names(size_t first);
   void load(size_t index);
   Result<LoadedPlugin> load_described(size_t index, LoadFailure* failure);
-  Status find_fault(size_t index, const LoadedPlugin& plugin, LoadFailure* failure) const;
   void accept(size_t index, LoadedPlugin plugin);
-  Status explain(std::string_view name) const;
 
   HostInfo host_;
   PluginsConfig config_;
