@@ -14,6 +14,7 @@
 #include "cpu_ranks.h"
 #include "device_limits.h"
 #include "encore/lowering/lowered_model.h"
+#include "encore/lowering/model_check.h"
 #include "selftest.h"
 #include "topology.h"
 
@@ -200,7 +201,7 @@ Status CpuBackend::check_model(int32_t device, const ModelSpec& spec,
                            ", which the CPU backend does not take");
     }
   }
-  return {};
+  return lowering::check_model(spec, weights);
 }
 
 Result<std::unique_ptr<Model>> CpuBackend::load_model(int32_t device, const ModelSpec& spec,

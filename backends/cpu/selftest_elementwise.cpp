@@ -26,7 +26,7 @@ Status test_norm(ThreadTeam& team, kernels::IsaLevel level) {
   for (int32_t i = 0; i < kColumns; ++i) {
     weight[static_cast<size_t>(i)] = static_cast<float>(i);
     for (int32_t row = 0; row < kRows; ++row) {
-      residual[static_cast<size_t>(row * kColumns + i)] = value_at(i) - 0.5F;
+      residual[static_cast<size_t>(row) * kColumns + static_cast<size_t>(i)] = value_at(i) - 0.5F;
     }
   }
   const int32_t rows = kRows;

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <cstdlib>
+#include <new>
 
 namespace encore::cpu {
 namespace {
@@ -59,10 +60,13 @@ void ThreadTeam::reserve_scratch(size_t bytes) {
   const std::lock_guard<std::mutex> lock(turn_);
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (rounded <= scratch_bytes_) return;
-  for (auto& scratch : scratch_) {
+  // All or none: a team that is short of memory goes on with what it has.
+  std::vector<std::unique_ptr<std::byte[], AlignedFree>> larger(scratch_.size());
+  for (auto& scratch : larger) {
     scratch.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
     if (scratch == nullptr) throw std::bad_alloc();
   }
+  scratch_.swap(larger);
   scratch_bytes_ = rounded;
 }
 

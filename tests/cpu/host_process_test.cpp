@@ -53,7 +53,9 @@ ProcessState read_state() {
   sigset_t blocked;
   sigemptyset(&blocked);
   pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
-  for (int signal = 1; signal < 65; ++signal) state.blocked += sigismember(&blocked, signal) == 1;
+  for (int signal = 1; signal < 65; ++signal) {
+    state.blocked += sigismember(&blocked, signal) == 1 ? '1' : '0';
+  }
   state.locale = std::setlocale(LC_ALL, nullptr);
   state.folder = std::filesystem::current_path();
   state.file_mask = umask(022);

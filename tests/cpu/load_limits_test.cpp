@@ -55,7 +55,7 @@ class CpuLoad : public testing::Test {
   }
 
   // The code of a load; the model is freed again.
-  StatusCode load(LoadOptions load_options = {}) const {
+  StatusCode load(const LoadOptions& load_options = {}) const {
     const auto model = backend_->load_model(0, files_.spec, *weights_, load_options);
     return model.ok() ? StatusCode::kOk : model.status().code();
   }

@@ -24,22 +24,21 @@ struct Bit {
 
 // Intel's and AMD's manuals, not the code under test.
 const std::map<std::string, Bit>& bits() {
-  static const std::map<std::string, Bit> kBits = {
-      {"fma", {&CpuidSnapshot::leaf1_ecx, 12}},
-      {"popcnt", {&CpuidSnapshot::leaf1_ecx, 23}},
-      {"avx", {&CpuidSnapshot::leaf1_ecx, 28}},
-      {"f16c", {&CpuidSnapshot::leaf1_ecx, 29}},
-      {"avx2", {&CpuidSnapshot::leaf7_ebx, 5}},
-      {"avx512f", {&CpuidSnapshot::leaf7_ebx, 16}},
-      {"avx512dq", {&CpuidSnapshot::leaf7_ebx, 17}},
-      {"avx512bw", {&CpuidSnapshot::leaf7_ebx, 30}},
-      {"avx512vl", {&CpuidSnapshot::leaf7_ebx, 31}},
-      {"avx512_vnni", {&CpuidSnapshot::leaf7_ecx, 11}},
-      {"avx512_bf16", {&CpuidSnapshot::leaf7_1_eax, 5}},
-      {"amx_bf16", {&CpuidSnapshot::leaf7_edx, 22}},
-      {"amx_tile", {&CpuidSnapshot::leaf7_edx, 24}},
-      {"amx_int8", {&CpuidSnapshot::leaf7_edx, 25}}};
-  return kBits;
+  static const std::map<std::string, Bit> all = {{"fma", {&CpuidSnapshot::leaf1_ecx, 12}},
+                                                 {"popcnt", {&CpuidSnapshot::leaf1_ecx, 23}},
+                                                 {"avx", {&CpuidSnapshot::leaf1_ecx, 28}},
+                                                 {"f16c", {&CpuidSnapshot::leaf1_ecx, 29}},
+                                                 {"avx2", {&CpuidSnapshot::leaf7_ebx, 5}},
+                                                 {"avx512f", {&CpuidSnapshot::leaf7_ebx, 16}},
+                                                 {"avx512dq", {&CpuidSnapshot::leaf7_ebx, 17}},
+                                                 {"avx512bw", {&CpuidSnapshot::leaf7_ebx, 30}},
+                                                 {"avx512vl", {&CpuidSnapshot::leaf7_ebx, 31}},
+                                                 {"avx512_vnni", {&CpuidSnapshot::leaf7_ecx, 11}},
+                                                 {"avx512_bf16", {&CpuidSnapshot::leaf7_1_eax, 5}},
+                                                 {"amx_bf16", {&CpuidSnapshot::leaf7_edx, 22}},
+                                                 {"amx_tile", {&CpuidSnapshot::leaf7_edx, 24}},
+                                                 {"amx_int8", {&CpuidSnapshot::leaf7_edx, 25}}};
+  return all;
 }
 
 // The level of a processor with these features and no other, all register state enabled.

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstring>
+#include <new>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -74,6 +77,30 @@ TEST_P(ThreadTeamSize, CallersTakeTurns) {
   call();
   other.join();
   EXPECT_EQ(values, std::vector<int64_t>(64, 400));
+}
+
+// Each member writes the whole of its scratch.
+struct FillArgs {
+  size_t bytes;
+  int64_t* enough;  // members whose scratch holds that much
+};
+
+void fill_scratch(const FillArgs& args, const kernels::Worker& worker) {
+  if (worker.scratch == nullptr || worker.scratch_bytes < args.bytes) return;
+  std::memset(worker.scratch, worker.index, args.bytes);
+  std::atomic_ref(*args.enough).fetch_add(1);
+}
+
+TEST_P(ThreadTeamSize, WithoutMemoryForMoreScratchItKeepsWhatItHas) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends the process when memory is out";
+#endif
+  team_.reserve_scratch(4096);
+  EXPECT_THROW(team_.reserve_scratch(size_t{1} << 60), std::bad_alloc);
+  int64_t enough = 0;
+  team_.run<FillArgs>(fill_scratch, {4096, &enough});
+  EXPECT_EQ(enough, team_.size());
+  EXPECT_EQ(team_.scratch_bytes(), 4096 * team_.size());
 }
 
 TEST_P(ThreadTeamSize, AnEmptyPlanIsNoWork) {

@@ -15,8 +15,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 
 const std::vector<std::string>& levels() {
-  static const std::vector<std::string> kLevels = {"generic", "avx2", "avx512", "amx"};
-  return kLevels;
+  static const std::vector<std::string> all = {"generic", "avx2", "avx512", "amx"};
+  return all;
 }
 
 size_t rank_of(const std::string& level) {
