@@ -154,12 +154,29 @@ void run(const std::string& plugin, const std::string& version, const GivenOptio
   reporter.pass(usable);
 }
 
-[[noreturn]] void report_thrown(Reporter& reporter, const std::string& what) {
+std::string text_of(const std::exception_ptr& thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+    return "no exception, but std::terminate() was called";
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (...) {
+    return "of unknown type";
+  }
+}
+
+Reporter* terminating_reporter = nullptr;
+
+[[noreturn]] void report_thrown(Reporter& reporter) {
   reporter.fail(LoadCode::kProbeThrew,
                 internal_error("an exception left the plugin " +
-                               std::string(probe_step_text(reporter.step())) + ": " + what +
+                               std::string(probe_step_text(reporter.step())) + ": " +
+                               text_of(std::current_exception()) +
                                "; nothing may be thrown across the boundary"));
 }
+
+// For what cannot be caught: thrown in a static initialiser, in a thread, through noexcept.
+[[noreturn]] void report_terminate() { report_thrown(*terminating_reporter); }
 
 }  // namespace
 }  // namespace encore
@@ -176,12 +193,12 @@ int main(int argc, char** argv) {
   }
   if (!encore::settle(static_cast<pid_t>(std::strtol(arguments[1], nullptr, 10)))) return 1;
   encore::Reporter reporter;
+  encore::terminating_reporter = &reporter;
+  std::set_terminate(encore::report_terminate);
   try {
     encore::run(arguments[2], arguments[3], given, reporter);
-  } catch (const std::exception& exception) {
-    encore::report_thrown(reporter, exception.what());
   } catch (...) {
-    encore::report_thrown(reporter, "of unknown type");
+    encore::report_thrown(reporter);
   }
   return 0;  // through exit(), so that a plugin that crashes there is found out as well
 }

@@ -44,13 +44,8 @@ Result<PluginEntry> open_plugin(const std::string& path, LoadCode* code) {
   std::error_code error;
   auto library = std::make_unique<boost::dll::shared_library>();
   ::dlerror();
-  try {
-    library->load(path, load_mode::rtld_now | load_mode::rtld_local, error);
-  } catch (const std::exception& exception) {  // from a static initialiser
-    return threw(code, exception.what());
-  } catch (...) {
-    return threw(code, "of unknown type");
-  }
+  // An exception in a static initialiser ends the process: no frame of the linker lets it through.
+  library->load(path, load_mode::rtld_now | load_mode::rtld_local, error);
   if (error) {
     const char* reason = ::dlerror();
     return stage_error(code, LoadCode::kLinker,

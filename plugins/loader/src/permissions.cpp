@@ -41,12 +41,17 @@ bool is_trusted(uid_t owner) { return owner == 0 || owner == ::geteuid(); }
 
 bool is_writable_by_others(mode_t mode) { return (mode & (S_IWGRP | S_IWOTH)) != 0; }
 
+// Who may own what leads to a plugin.
+std::string trusted_text() {
+  return ::geteuid() == 0 ? "only root may"
+                          : "only root and " + user_text(::geteuid()) + ", who runs this, may";
+}
+
 Status wrong_owner(LoadCode* out, LoadCode code, const std::string& what, uid_t owner) {
-  const std::string user = user_text(::geteuid());
   return stage_error(out, code,
                      failed_precondition(what + " is owned by " + user_text(owner) +
-                                         ", who could change the plugin; only root and " + user +
-                                         ", who runs this, may: chown it, or move the plugin"));
+                                         ", who could change the plugin; " + trusted_text() +
+                                         ": chown it, or move the plugin"));
 }
 
 Status too_open(LoadCode* out, LoadCode code, const std::string& what, const std::string& path,
@@ -57,8 +62,9 @@ Status too_open(LoadCode* out, LoadCode code, const std::string& what, const std
                           ": group or others could change the plugin; chmod go-w " + path));
 }
 
-// `next` is what is taken from the folder.
-Status check_folder(const std::string& folder, const struct stat& next, LoadCode* code) {
+// `next` is what is taken from the folder, under `name`.
+Status check_folder(const std::string& folder, const std::string& name, const struct stat& next,
+                    LoadCode* code) {
   struct stat status = {};
   if (::lstat(folder.c_str(), &status) != 0) {
     return stage_error(code, LoadCode::kPathUnreadable,
@@ -68,7 +74,12 @@ Status check_folder(const std::string& folder, const struct stat& next, LoadCode
     return wrong_owner(code, LoadCode::kFolderOwner, "folder " + folder, status.st_uid);
   }
   if (!is_writable_by_others(status.st_mode)) return {};
-  if ((status.st_mode & S_ISVTX) != 0 && is_trusted(next.st_uid)) return {};
+  if ((status.st_mode & S_ISVTX) != 0) {
+    if (is_trusted(next.st_uid)) return {};
+    return wrong_owner(code, LoadCode::kFolderWritable,
+                       "folder " + folder + " is for everybody, and " + name + " in it",
+                       next.st_uid);
+  }
   return too_open(code, LoadCode::kFolderWritable, "folder " + folder, folder, status.st_mode);
 }
 
@@ -120,7 +131,7 @@ Result<std::string> check_permissions(const std::string& path, LoadCode* code) {
       return stage_error(code, LoadCode::kPathMissing,
                          not_found(entry + ": " + std::strerror(errno)));
     }
-    ENCORE_RETURN_IF_ERROR(check_folder(resolved.empty() ? "/" : resolved, status, code));
+    ENCORE_RETURN_IF_ERROR(check_folder(resolved.empty() ? "/" : resolved, name, status, code));
     if (!S_ISLNK(status.st_mode)) {
       resolved = std::move(entry);
       continue;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -54,7 +55,14 @@ Status not_started(const std::string& why, LoadCode* code) {
                                  "program: install Encore again"));
 }
 
-// How the child ended if it ended badly, in words that follow "it ".
+// What usually ends a process so.
+std::string_view usual_cause(int signal) {
+  if (signal == SIGABRT) return "it aborted, or an exception left it";
+  if (signal == SIGILL) return "it was built for another processor, or is defective";
+  return "it is defective, or was built for another machine";
+}
+
+// How the child ended if it ended badly.
 Status judge_end(const ChildEnd& end, const Report& report, int64_t timeout_ms, LoadCode* code) {
   const std::string where(probe_step_text(report.step));
   switch (end.how) {
@@ -72,8 +80,7 @@ Status judge_end(const ChildEnd& end, const Report& report, int64_t timeout_ms, 
       return stage_error(
           code, LoadCode::kProbeCrashed,
           internal_error(with_noise("it crashed with " + signal_text(end.number) + " " + where +
-                                        "; it is defective, or was built for "
-                                        "another machine",
+                                        "; " + std::string(usual_cause(end.number)),
                                     end.noise)));
     case ChildEnd::How::kExited:
       if (end.number == 0 && report.outcome) return {};

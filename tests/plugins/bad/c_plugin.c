@@ -1,14 +1,12 @@
 /* A plugin in plain C that does as little as the ABI allows, and lies on request: the environment
  * variable ENCORE_TEST_LIE names what is wrong, read anew at each call. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "encore/backend_abi.h"
-
-static int lie(const char* name) {
-  const char* wanted = getenv("ENCORE_TEST_LIE");
-  return wanted != NULL && strcmp(wanted, name) == 0;
-}
+#include "lie.h"
+#include "misbehave.h"
 
 static encore_status fail(encore_error* error, encore_status code, const char* message) {
   error->code = code;
@@ -19,6 +17,8 @@ static encore_status fail(encore_error* error, encore_status code, const char* m
 
 static encore_status probe(encore_backend* self, encore_probe_result* result, encore_error* error) {
   (void)self, (void)error;
+  misbehave("probe");
+  if (lie("absent")) return ENCORE_OK;
   result->usable = 7;                           /* any nonzero flag is true */
   memcpy(result->reason, "caf\xC3\xA9\xFF", 6); /* ends in a byte that is not UTF-8 */
   result->reason_size = lie("reason_size") ? 0xFFFFFFFFU : 6;
@@ -49,6 +49,9 @@ static encore_status option_schema(encore_backend* self, encore_option_list* lis
 static encore_status init(encore_backend* self, const encore_option_value* values, uint64_t count,
                           uint64_t stride, encore_error* error) {
   (void)self, (void)values, (void)count, (void)stride;
+  misbehave("init");
+  if (lie("init_fails")) return fail(error, ENCORE_INTERNAL, "the board does not answer");
+  if (lie("init_unavailable")) return fail(error, ENCORE_UNAVAILABLE, "the board is in use");
   if (lie("code_unknown")) return fail(error, 99, "strange");
   if (lie("no_message")) return ENCORE_INTERNAL;
   if (lie("message_size")) {
@@ -64,7 +67,15 @@ static encore_status init(encore_backend* self, const encore_option_value* value
   return ENCORE_OK;
 }
 
-static void shutdown_backend(encore_backend* self) { (void)self; }
+static void shutdown_backend(encore_backend* self) {
+  (void)self;
+  misbehave("shutdown");
+}
+
+static encore_status selftest(encore_backend* self, int32_t device, encore_error* error) {
+  (void)self, (void)device;
+  return fail(error, ENCORE_INTERNAL, "two and two are five");
+}
 
 static encore_status device_count(encore_backend* self, int32_t* count, encore_error* error) {
   (void)self, (void)error;
@@ -233,11 +244,51 @@ static void fill(encore_backend_table* table) {
   table->runner_free = runner_free;
 }
 
+/* Leaves out the function that the lie "null_<function>" names. */
+static void leave_out(encore_backend_table* table) {
+#define ENCORE_TEST_FUNCTION(name) \
+  if (lie("null_" #name)) table->name = NULL
+  ENCORE_TEST_FUNCTION(probe);
+  ENCORE_TEST_FUNCTION(option_schema);
+  ENCORE_TEST_FUNCTION(init);
+  ENCORE_TEST_FUNCTION(shutdown);
+  ENCORE_TEST_FUNCTION(device_count);
+  ENCORE_TEST_FUNCTION(device_info);
+  ENCORE_TEST_FUNCTION(device_memory);
+  ENCORE_TEST_FUNCTION(model_check);
+  ENCORE_TEST_FUNCTION(model_load);
+  ENCORE_TEST_FUNCTION(model_info);
+  ENCORE_TEST_FUNCTION(model_free);
+  ENCORE_TEST_FUNCTION(kv_create);
+  ENCORE_TEST_FUNCTION(kv_info);
+  ENCORE_TEST_FUNCTION(kv_copy);
+  ENCORE_TEST_FUNCTION(kv_read);
+  ENCORE_TEST_FUNCTION(kv_free);
+  ENCORE_TEST_FUNCTION(eager_create);
+  ENCORE_TEST_FUNCTION(prefill_capture);
+  ENCORE_TEST_FUNCTION(decode_capture);
+  ENCORE_TEST_FUNCTION(runner_check);
+  ENCORE_TEST_FUNCTION(runner_submit);
+  ENCORE_TEST_FUNCTION(runner_wait);
+  ENCORE_TEST_FUNCTION(runner_free);
+#undef ENCORE_TEST_FUNCTION
+}
+
 __attribute__((visibility("default"))) const encore_backend_table* encore_backend_entry(
     const encore_host_info* host, encore_error* error) {
   static encore_backend_table table;
   (void)host;
   fill(&table);
+  misbehave("entry");
+  if (lie("message_unterminated")) {
+    memset(error->message, 'x', sizeof(error->message));
+    error->message_size = 0xFFFFFFFFU;
+    return NULL;
+  }
+  if (lie("message_not_utf8")) {
+    fail(error, ENCORE_UNAVAILABLE, "driver \xC3\x28 too old");
+    return NULL;
+  }
   if (lie("entry_fails")) {
     fail(error, ENCORE_UNAVAILABLE, "no driver");
     return NULL;
@@ -248,10 +299,13 @@ __attribute__((visibility("default"))) const encore_backend_table* encore_backen
   if (lie("size_zero")) table.struct_size = 0;
   if (lie("size_small")) table.struct_size = 200;
   if (lie("size_huge")) table.struct_size = UINT64_C(1) << 40;
+  if (lie("unaligned")) return (const encore_backend_table*)((const char*)&table + 1);
   if (lie("function_null")) {
     table.kv_read = NULL;
     table.runner_wait = NULL;
   }
+  if (lie("selftest_fails")) table.selftest = selftest;
+  leave_out(&table);
   if (lie("name_empty")) table.name_size = 0;
   if (lie("name_path")) {
     table.name = "../etc";
