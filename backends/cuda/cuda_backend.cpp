@@ -14,6 +14,7 @@
 #include "device.h"
 #include "device_limits.h"
 #include "encore/lowering/lowered_model.h"
+#include "encore/lowering/model_check.h"
 #include "encore/lowering/parallel_model.h"
 #include "encore/lowering/shard.h"
 #include "gpu_status.h"
@@ -219,7 +220,7 @@ Result<DeviceLimits> CudaBackend::measure_limits(int32_t device) {
 }
 
 Status CudaBackend::check_model(int32_t device, const ModelSpec& spec,
-                                std::span<const WeightInfo>) const {
+                                std::span<const WeightInfo> weights) const {
   const auto multiple_of_8 = [](const char* name, int64_t value) -> Status {
     if (value % 8 == 0) return {};
     return unimplemented(std::string(name) + " is " + std::to_string(value) +
@@ -232,6 +233,7 @@ Status CudaBackend::check_model(int32_t device, const ModelSpec& spec,
     return unimplemented("head_dim is " + std::to_string(spec.head_dim) +
                          "; the CUDA backend takes up to 256");
   }
+  ENCORE_RETURN_IF_ERROR(lowering::check_model(spec, weights));
   return check_device(device);
 }
 
@@ -279,7 +281,7 @@ Result<std::unique_ptr<Model>> CudaBackend::load_ranks(int32_t first, const Mode
   std::vector<int32_t> ordinals;
   for (int32_t rank = 0; rank < num_ranks; ++rank) {
     ENCORE_ASSIGN_OR_RETURN(const ModelSpec part, lowering::shard_spec(spec, {rank, num_ranks}));
-    ENCORE_RETURN_IF_ERROR(check_model(first + rank, part, weights.weights()));
+    ENCORE_RETURN_IF_ERROR(check_model(first + rank, part, {}));
     ordinals.push_back(first + rank);
   }
   ENCORE_ASSIGN_OR_RETURN(auto peers, CudaPeers::create(std::move(ordinals), account_));

@@ -11,6 +11,7 @@
 
 #include "encore/backend.h"
 #include "encore/lowering/lowered_model.h"
+#include "encore/lowering/model_check.h"
 #include "encore/sdk/backend_plugin.h"
 #include "kernels/cpu/norm.h"
 #include "toy_core.h"
@@ -98,7 +99,7 @@ class ToyBackend final : public encore::Backend {
                                      ", which acme.toy does not take");
       }
     }
-    return {};
+    return lowering::check_model(spec, weights);
   }
 
   Result<std::unique_ptr<encore::Model>> load_model(int32_t device, const encore::ModelSpec& spec,

@@ -7,6 +7,7 @@ set(ENCORE_LOWERING_SOURCES
   guarded_memory.cpp
   layer_stack.cpp
   lowered_model.cpp
+  model_check.cpp
   parallel_core.cpp
   parallel_kv.cpp
   parallel_model.cpp

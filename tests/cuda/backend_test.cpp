@@ -16,6 +16,7 @@ using ::testing::StartsWith;
 
 ModelSpec small_spec() {
   ModelSpec spec;
+  spec.architecture = "llama";
   spec.vocab_size = 1000;
   spec.hidden_size = 64;
   spec.intermediate_size = 96;
