@@ -183,7 +183,7 @@ class PaddingAlwaysOn final : public Defect {
 class LastPageStays final : public Defect {
  public:
   Status copy_pages(KvCache& kv, std::span<const PageCopy> copies) override {
-    return kv.copy_pages(copies.first(copies.size() > 1 ? copies.size() - 1 : copies.size()));
+    return kv.copy_pages(copies.first(copies.size() > 2 ? copies.size() - 1 : copies.size()));
   }
 };
 
