@@ -24,7 +24,7 @@ std::string user_text(uid_t user) {
   struct passwd entry = {};
   struct passwd* found = nullptr;
   std::array<char, 4096> buffer;
-  const std::string number = std::to_string(user);
+  std::string number = std::to_string(user);
   if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
     return number;
   }

@@ -20,6 +20,7 @@ namespace {
 
 Result<LoadedPlugin> run_stages(const std::string& path, const HostInfo& host,
                                 const PluginLoadOptions& options, LoadCode* code) {
+  const encore_host_info* host_info = persistent_host_info(host);  // its log is used from now on
   ENCORE_RETURN_IF_ERROR(check_path(path, code));
   if (!options.sha256.empty()) {
     ENCORE_RETURN_IF_ERROR(check_checksum(path, options.sha256, code));
@@ -34,7 +35,7 @@ Result<LoadedPlugin> run_stages(const std::string& path, const HostInfo& host,
   }
   ENCORE_ASSIGN_OR_RETURN(const PluginEntry entry, open_plugin(real_path, code));
   ENCORE_ASSIGN_OR_RETURN(std::shared_ptr<const PluginContext> context,
-                          enter_plugin(entry, persistent_host_info(host), code));
+                          enter_plugin(entry, host_info, code));
   LoadedPlugin plugin;
   plugin.name = context->identity.name;
   plugin.path = path;

@@ -81,7 +81,7 @@ std::string verdict_key(const std::string& real_path, const std::string& probe_p
   std::string key(kFirstLine);
   key += "plugin " + real_path + "\n";
   for (const auto& [name, value] : options.probe_options) {
-    key += "option " + name + "=" + value + "\n";
+    key.append("option ").append(name).append("=").append(value).append("\n");
   }
   key += "\nfile " + plugin + "\nprobe " + program + "\nhost " + host.version + "\nboot " +
          boot_id() + "\n";
