@@ -198,7 +198,7 @@ Status draws_follow_probabilities(const EqualityRun& run) {
       RowSampling sampling;
       sampling.temperature = temperature;
       ENCORE_ASSIGN_OR_RETURN(const Draws draws,
-                              draw(rows, runner, sampling, repetitions(run, 500) + 50));
+                              draw(rows, runner, sampling, repetitions(run, 250) + 50));
       const double excess = draw_excess(
           draws.counts, probabilities_of(draws.logits, static_cast<double>(temperature)));
       if (excess < kMostExcess) continue;
@@ -225,7 +225,7 @@ Status filters_keep_what_they_say(const EqualityRun& run) {
     for (RowSampling& sampling : filters) {
       sampling.temperature = 1.0F;
       ENCORE_ASSIGN_OR_RETURN(const Draws draws,
-                              draw(rows, runner, sampling, repetitions(run, 100) + 50));
+                              draw(rows, runner, sampling, repetitions(run, 50) + 50));
       ENCORE_RETURN_IF_ERROR(check_filter(draws, sampling));
     }
     return {};
