@@ -382,7 +382,7 @@ TEST_F(PluginRegistryTest, UnknownNameSaysWhatIsThereAndWhatWasRejected) {
       AllOf(HasSubstr("no plugin offers backend 'fakes'; did you mean 'fake'?"),
             HasSubstr("found: 'fake' from " + manifest),
             HasSubstr("rejected: " + broken + ": negotiation: "), HasSubstr("not an Encore plugin"),
-            HasSubstr("searched: " + dir("a") + " (plugins.dirs[0]): 1 manifests"),
+            HasSubstr("searched: " + dir("a") + " (plugins.dirs[0]): 1 manifest\n"),
             HasSubstr("searched: " + dir("nowhere") + " (installed): No such file or directory")));
   EXPECT_EQ(plugins.find("").status().code(), StatusCode::kNotFound);
   EXPECT_EQ(plugins.find("../fake").status().code(), StatusCode::kNotFound);

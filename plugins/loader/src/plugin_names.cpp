@@ -138,9 +138,10 @@ Status nothing_named(PluginSearch& search, std::string_view name) {
                record.failure->message;
   }
   for (const SearchedFolder& folder : search.folders()) {
-    message += "\n  searched: " + folder.path + " (" + folder.source + "): " +
-               (folder.skipped.empty() ? std::to_string(folder.num_manifests) + " manifests"
-                                       : folder.skipped);
+    const std::string count = std::to_string(folder.num_manifests) +
+                              (folder.num_manifests == 1 ? " manifest" : " manifests");
+    message += "\n  searched: " + folder.path + " (" + folder.source +
+               "): " + (folder.skipped.empty() ? count : folder.skipped);
     for (const std::string& library : folder.stray_libraries) {
       message += "\n  not looked at: " + library + ", which no manifest there names";
     }
