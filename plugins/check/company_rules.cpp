@@ -60,8 +60,6 @@ class SecondCopy {
 
 // Both work, and the one left goes on when the other has ended.
 Outcome work_together(RawSession& staying, RawSession& leaving) {
-  if (!staying.ok()) return staying.outcome();
-  if (!leaving.ok()) return leaving.outcome();
   Tailor tailor(Cut::kExact);
   const Result<RawRun> alone = raw_run(staying, tailor);
   if (!alone.ok()) return skip("a small model does not run: " + alone.status().to_string());
@@ -98,7 +96,9 @@ Outcome works_loaded_second(const CheckContext& context) {
   CheckContext other = context;
   other.plugin_path = copy.path();
   RawSession first(other);
+  if (!first.ok()) return first.outcome();
   RawSession second(context);
+  if (!second.ok()) return fail("with another plugin loaded first, " + second.outcome().message);
   return work_together(second, first);
 }
 
@@ -108,7 +108,9 @@ Outcome works_loaded_first(const CheckContext& context) {
   CheckContext other = context;
   other.plugin_path = copy.path();
   RawSession first(context);
+  if (!first.ok()) return first.outcome();
   RawSession second(other);
+  if (!second.ok()) return skip("another plugin cannot be loaded: " + second.outcome().message);
   return work_together(first, second);
 }
 

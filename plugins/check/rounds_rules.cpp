@@ -14,7 +14,7 @@ constexpr int kRounds = 100;
 constexpr int kQuickRounds = 20;
 // Libraries allocate what they keep for ever in the first rounds.
 constexpr int kWarmUpRounds = 5;
-constexpr int64_t kAllowedBytesPerRound = 16 << 10;  // below it the allocator's own noise
+constexpr int64_t kAllowedBytesPerRound = 32 << 10;  // below it the allocator's own noise
 
 int rounds_of(const CheckContext& context) { return context.quick ? kQuickRounds : kRounds; }
 

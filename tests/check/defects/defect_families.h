@@ -15,7 +15,13 @@ std::span<const DefectEntry> thread_defects();  // rules T
 std::span<const DefectEntry> model_defects();  // rules R: model_defects.cpp, sampling_defects.cpp
 std::span<const DefectEntry> sampling_defects();
 
-inline constexpr std::array kFamilies = {graph_defects, capture_defects, thread_defects,
-                                         model_defects, sampling_defects};
+std::span<const DefectEntry> load_defects();         // rules L
+std::span<const DefectEntry> negotiation_defects();  // rules N
+std::span<const DefectEntry> error_defects();  // rules E: error_defects.cpp, process_defects.cpp
+std::span<const DefectEntry> process_defects();
+
+inline constexpr std::array kFamilies = {graph_defects,       capture_defects,  thread_defects,
+                                         model_defects,       sampling_defects, load_defects,
+                                         negotiation_defects, error_defects,    process_defects};
 
 }  // namespace encore::defects

@@ -1,0 +1,121 @@
+// Defects of loading, initialising and ending.
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "defect_families.h"
+
+namespace encore::defects {
+namespace {
+
+void* sleep_for_ever(void* /*unused*/) {
+  for (;;) ::pause();
+}
+
+void start_sleeper() {
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, size_t{64} << 10);
+  ::pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread{};
+  ::pthread_create(&thread, &attributes, sleep_for_ever, nullptr);
+  ::pthread_attr_destroy(&attributes);
+}
+
+// The entry function starts a thread.
+void thread_at_entry(encore_backend_table* table, const encore_host_info* host) {
+  static_cast<void>(table);
+  static_cast<void>(host);
+  static std::atomic<bool> started = false;
+  if (!started.exchange(true)) start_sleeper();
+}
+
+// From its second call on the entry function leaves out an optional function.
+void changing_table(encore_backend_table* table, const encore_host_info* host) {
+  static_cast<void>(host);
+  static std::atomic<int32_t> calls = 0;
+  if (++calls > 1) table->selftest = nullptr;
+}
+
+class ThreadLeaked final : public Defect {
+ public:
+  Status init(Backend& backend, const OptionValues& options) override {
+    start_sleeper();
+    return Defect::init(backend, options);
+  }
+};
+
+class DescriptorLeaked final : public Defect {
+ public:
+  Status init(Backend& backend, const OptionValues& options) override {
+    static_cast<void>(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    return Defect::init(backend, options);
+  }
+};
+
+class MemoryLeaked final : public Defect {
+ public:
+  Status init(Backend& backend, const OptionValues& options) override {
+    constexpr size_t kBytes = size_t{256} << 10;
+    void* const lost = std::malloc(kBytes);
+    if (lost != nullptr) std::memset(lost, 1, kBytes);
+    kept_ = lost;
+    return Defect::init(backend, options);
+  }
+
+ private:
+  std::atomic<void*> kept_ = nullptr;
+};
+
+// Works in its first life only.
+class WorksOnce final : public Defect {
+ public:
+  Status init(Backend& backend, const OptionValues& options) override {
+    ++inits_;
+    return Defect::init(backend, options);
+  }
+  Result<std::unique_ptr<Model>> load_model(Backend& backend, int32_t device, const ModelSpec& spec,
+                                            const WeightSource& weights,
+                                            const LoadOptions& options) override {
+    if (inits_ > 1) return internal_error("the allocator has been destroyed");
+    return Defect::load_model(backend, device, spec, weights, options);
+  }
+
+ private:
+  std::atomic<int32_t> inits_ = 0;
+};
+
+class PrintsGreeting final : public Defect {
+ public:
+  Status init(Backend& backend, const OptionValues& options) override {
+    std::puts("Welcome!");
+    return Defect::init(backend, options);
+  }
+};
+
+class AbortsAtExit final : public Defect {
+ public:
+  Status init(Backend& backend, const OptionValues& options) override {
+    std::atexit([] { std::abort(); });
+    return Defect::init(backend, options);
+  }
+};
+
+}  // namespace
+
+std::span<const DefectEntry> load_defects() {
+  static const DefectEntry entries[] = {
+      {"thread_at_entry", nullptr, thread_at_entry}, {"changing_table", nullptr, changing_table},
+      defect<ThreadLeaked>("thread_leaked"),         defect<DescriptorLeaked>("descriptor_leaked"),
+      defect<MemoryLeaked>("memory_leaked"),         defect<WorksOnce>("works_once"),
+      defect<PrintsGreeting>("prints_greeting"),     defect<AbortsAtExit>("aborts_at_exit"),
+  };
+  return entries;
+}
+
+}  // namespace encore::defects

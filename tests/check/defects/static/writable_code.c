@@ -1,0 +1,5 @@
+/* A section that can be written and executed. */
+__asm__(
+    ".section .encore_test, \"awx\", @progbits\n"
+    ".quad 1\n"
+    ".text\n");
