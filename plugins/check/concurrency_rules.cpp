@@ -99,11 +99,15 @@ std::string all_answers(Backend& backend, int32_t device) {
   const Result<DeviceInfo> info = backend.device_info(device);
   std::string text = probe.usable ? "usable" : "unusable: " + probe.reason;
   text += ", " + std::to_string(backend.device_count()) + " devices, ";
-  text += info.ok() ? info->id + " " + info->name + " " + info->architecture + " " +
-                          std::to_string(info->capabilities)
-                    : info.status().to_string();
-  for (const OptionSchema& option : backend.option_schema()) text += ", " + option.key;
-  for (const auto& [name, value] : backend.stats()) text += ", " + name;  // values may change
+  if (info.ok()) {
+    text.append(info->id + " ").append(info->name + " ").append(info->architecture + " ");
+    text += std::to_string(info->capabilities);
+  } else {
+    text += info.status().to_string();
+  }
+  for (const OptionSchema& option : backend.option_schema()) text.append(", ").append(option.key);
+  for (const auto& [name, value] : backend.stats())
+    text.append(", ").append(name);  // values may change
   return text;
 }
 
@@ -177,6 +181,7 @@ Status questions_from_many_threads(Rig& rig) {
   std::vector<std::string> different(kThreads);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     for (std::string& wrong : different) {
       threads.emplace_back([&backend, &wrong, &alone, device, rounds = 5 * rounds_of(rig)] {
         for (int32_t round = 0; round < rounds && wrong.empty(); ++round) {

@@ -53,7 +53,7 @@ RunnerSetOptions graph_options() {
 std::vector<Request> make_requests(const Rig& rig, int32_t count, int32_t length) {
   std::vector<Request> requests;
   for (int32_t i = 0; i < count; ++i) {
-    const auto seed = static_cast<uint64_t>(100 + i);
+    const uint64_t seed = 100 + static_cast<uint64_t>(i);
     requests.push_back(make_request(random_tokens(seed, length, rig.vocab_size())));
   }
   return requests;

@@ -134,11 +134,11 @@ class ArenaLost final : public Defect {
       constexpr size_t kBytes = size_t{1} << 20;
       void* const lost = std::malloc(kBytes);
       if (lost != nullptr) std::memset(lost, 1, kBytes);
-      kept_ = lost;
+      kept = lost;
     }
 
    private:
-    inline static std::atomic<void*> kept_ = nullptr;
+    inline static std::atomic<void*> kept = nullptr;
   };
 
  public:

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -59,15 +60,9 @@ int count_surprises(const nlohmann::json& report, const std::string& expected) {
   return surprises + (found ? 0 : 1);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: encore_defects_test CHECK_PROGRAM PLUGIN RULE|none\n");
-    return 2;
-  }
-  const std::string expected = argv[3];
-  const Run run = run_kit(argv[1], argv[2]);
+// 0 if the kit fails exactly that rule.
+int judge(const std::string& program, const std::string& plugin, const std::string& expected) {
+  const Run run = run_kit(program, plugin);
   const auto report = nlohmann::json::parse(run.output, nullptr, false);
   if (report.is_discarded() || !report.contains("rules") || report.at("rules").empty()) {
     std::printf("the kit gave no report (exit code %d): %s\n", run.exit_code, run.output.c_str());
@@ -78,4 +73,19 @@ int main(int argc, char** argv) {
     std::printf("the kit's exit code is %d, expected %d\n", run.exit_code, expected_code);
   }
   return count_surprises(report, expected) == 0 && run.exit_code == expected_code ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: encore_defects_test CHECK_PROGRAM PLUGIN RULE|none\n");
+    return 2;
+  }
+  try {
+    return judge(argv[1], argv[2], argv[3]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "the kit's report makes no sense: %s\n", error.what());
+    return 1;
+  }
 }

@@ -161,12 +161,12 @@ class ReplayGrows : public ForwardingRunner {
     constexpr size_t kBytes = 8192;
     void* const lost = std::malloc(kBytes);
     if (lost != nullptr) std::memset(lost, 1, kBytes);
-    kept_ = lost;
+    kept = lost;
     return sound().submit(batch, output);
   }
 
  private:
-  inline static std::atomic<void*> kept_ = nullptr;  // only the last: the others are lost
+  inline static std::atomic<void*> kept = nullptr;  // only the last: the others are lost
 };
 
 // A batch that is too small for the smallest bucket runs although padding is off.
