@@ -75,7 +75,7 @@ Status cannot_run(const Runner& runner, int32_t step, Reason reason) {
 // The step writes to the caller's arrays, so they cannot be given up: waits on, and says so.
 Status wait(Runner& runner, Ticket ticket, int32_t step) {
   for (;;) {
-    const Status status = runner.wait(ticket, kPatienceUs);
+    Status status = runner.wait(ticket, kPatienceUs);
     if (status.code() != StatusCode::kDeadlineExceeded) return status;
     spdlog::warn("self-test: still waiting for step {} of the {} runner", step,
                  runner_kind_name(runner.kind()));

@@ -71,7 +71,7 @@ TEST(CommandTest, UnknownBackendIsAnErrorThatListsWhatWasFound) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr(file + ":2: "));
   EXPECT_THAT(result.err, HasSubstr("nosuch"));
-  EXPECT_THAT(result.err, HasSubstr("backends found: "));
+  EXPECT_THAT(result.err, HasSubstr("found: 'cpu' from "));
   EXPECT_EQ(result.out, "");
 }
 
