@@ -56,27 +56,29 @@ std::string origin_or_key(const LoadedConfig& loaded, const std::string& key) {
   return origin == "default" ? key : origin;
 }
 
+// Whether it was an option that asked for what the plugin cannot give.
+bool is_wrong_variant(const PluginRecord& record) {
+  return record.failure && (record.failure->code == LoadCode::kVariantUnknown ||
+                            record.failure->code == LoadCode::kVariantUnsupported);
+}
+
 // The configured backend. What the configuration asks for and nothing here can give is the
 // configuration's error, and says where it was written.
 Result<Backend*> find_backend(PluginRegistry& registry, const LoadedConfig& loaded) {
   const std::string& name = loaded.config.backend.name;
   Result<Backend*> backend = registry.find(name);
   if (backend.ok()) return backend;
-  const PluginRecord* record = nullptr;
-  for (const PluginRecord& each : registry.entries()) {
-    if (each.name == name) record = &each;
+  const std::string& message = backend.status().message();
+  bool known = false;
+  for (const PluginRecord& record : registry.entries()) {
+    if (record.name != name) continue;
+    known = true;
+    if (!is_wrong_variant(record)) continue;
+    const std::string option = "backend.options." + record.variant_option;
+    return invalid_argument(origin_or_key(loaded, option) + ": backend.options: " + message);
   }
-  std::string origin = origin_or_key(loaded, "backend.name");
-  const bool chosen_by_option = record != nullptr && record->failure &&
-                                (record->failure->code == LoadCode::kVariantUnknown ||
-                                 record->failure->code == LoadCode::kVariantUnsupported);
-  if (chosen_by_option) {
-    origin =
-        origin_or_key(loaded, "backend.options." + record->variant_option) + ": backend.options";
-  }
-  const StatusCode code = record == nullptr || chosen_by_option ? StatusCode::kInvalidArgument
-                                                                : backend.status().code();
-  return Status(code, origin + ": " + backend.status().message());
+  return Status(known ? backend.status().code() : StatusCode::kInvalidArgument,
+                origin_or_key(loaded, "backend.name") + ": " + message);
 }
 
 std::string range_text(const OptionSchema& option) {

@@ -144,7 +144,7 @@ TEST_F(PluginRegistryTest, FoldersAreSearchedInOrderAndSaySo) {
 TEST_F(PluginRegistryTest, StrayLibraryIsLeftAloneAndNamed) {
   put_fake("a");
   const std::string stray = put("no_entry", "a/encore_backend_stray.so");
-  put("no_entry", "a/libhelper.so");
+  put("no_entry", "a/libother.so");
   PluginRegistry plugins = registry({.load = {}, .dirs = {dir("a")}});
   ASSERT_TRUE(plugins.find("fake").ok());
   EXPECT_EQ(plugins.entries().size(), 1U);
