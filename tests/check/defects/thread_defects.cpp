@@ -1,7 +1,6 @@
 // Defects that need a second thread to show.
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -149,19 +148,6 @@ class InfoIsShared final : public Defect {
   std::atomic<int> asking_ = 0;
 };
 
-// Every init() starts a thread that nothing ends.
-class LeaksAThread final : public Defect {
- public:
-  Status init(Backend& backend, const OptionValues& options) override {
-    std::thread([] {
-      std::mutex mutex;
-      std::unique_lock lock(mutex);
-      std::condition_variable().wait(lock, [] { return false; });
-    }).detach();
-    return backend.init(options);
-  }
-};
-
 }  // namespace
 
 std::span<const DefectEntry> thread_defects() {
@@ -171,7 +157,6 @@ std::span<const DefectEntry> thread_defects() {
       defect<CaptureTakesSteps>("capture_takes_steps"),
       defect<LoadingDisturbs>("loading_disturbs"),
       defect<InfoIsShared>("info_is_shared"),
-      defect<LeaksAThread>("leaks_a_thread"),
   };
   return entries;
 }
