@@ -5,11 +5,12 @@
 
 namespace encore::check {
 
-// refusal_rules.cpp: devices, options and models that a plugin must refuse.
+// refusal_rules.cpp: devices, options, models and pages that a plugin must refuse.
 Outcome missing_device_is_refused(const CheckContext& context);
 Outcome failed_init_can_be_repeated(const CheckContext& context);
 Outcome strange_model_is_refused(const CheckContext& context);
 Outcome loading_refuses_what_checking_refuses(const CheckContext& context);
+Outcome missing_page_is_refused(const CheckContext& context);
 
 // weight_fault_rules.cpp: what goes wrong while weights are read.
 Outcome missing_weight_is_refused(const CheckContext& context);
@@ -25,7 +26,6 @@ Outcome large_runner_is_refused(const CheckContext& context);
 Outcome wait_can_be_repeated(const CheckContext& context);
 Outcome contradictory_batch_is_refused(const CheckContext& context);
 Outcome refused_batch_changes_nothing(const CheckContext& context);
-Outcome missing_page_is_refused(const CheckContext& context);
 
 // process_rules.cpp: what belongs to the host.
 Outcome signals_stay(const CheckContext& context);

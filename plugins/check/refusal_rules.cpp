@@ -1,4 +1,4 @@
-// Rules E on devices, options and models that a plugin must refuse.
+// Rules E on devices, options, models and pages that a plugin must refuse.
 #include <functional>
 #include <limits>
 #include <string>
@@ -140,6 +140,40 @@ Outcome loading_refuses_what_checking_refuses(const CheckContext& context) {
     std::string fault = refusal_fault("model_load of a model with " + strange.name,
                                       load_model(session, strange.model, session.device()));
     if (!fault.empty()) return fail(std::move(fault));
+  }
+  return pass();
+}
+
+Outcome missing_page_is_refused(const CheckContext& context) {
+  const RawSession session(context);
+  if (!session.ok()) return session.outcome();
+  const encore_backend_table& table = session.table();
+  const RandomModel model = small_model();
+  const WeightBridge bridge(*model.weights);
+  Tailor exact(Cut::kExact);
+  const Result<RawModel> loaded = raw_load(session, model, bridge, exact);
+  if (!loaded.ok()) return skip("a small model does not load: " + loaded.status().to_string());
+  const Result<RawKv> kv = raw_kv(session, loaded->get(), exact);
+  if (!kv.ok()) return skip("no KV cache: " + kv.status().to_string());
+  auto info = sdk::sized<encore_kv_info>();
+  const RawResult asked = raw_call(table.kv_info, kv->get(), &info);
+  if (!asked.ok()) return fail("kv_info: " + asked.status().to_string());
+  std::vector<std::byte> bytes(static_cast<size_t>(info.page_bytes));
+  for (const int32_t page : {-1, info.num_pages, std::numeric_limits<int32_t>::max()}) {
+    const std::string of =
+        " page " + std::to_string(page) + " of " + std::to_string(info.num_pages);
+    const auto copy = [&](encore_page_copy pages) {
+      return raw_call(table.kv_copy, kv->get(), &pages, uint64_t{1},
+                      uint64_t{sizeof(encore_page_copy)});
+    };
+    for (std::string fault :
+         {refusal_fault("kv_copy to" + of, copy({0, page})),
+          refusal_fault("kv_copy from" + of, copy({page, 0})),
+          refusal_fault("kv_read of" + of,
+                        raw_call(table.kv_read, kv->get(), page, static_cast<void*>(bytes.data()),
+                                 uint64_t{bytes.size()}))}) {
+      if (!fault.empty()) return fail(std::move(fault));
+    }
   }
   return pass();
 }

@@ -185,31 +185,4 @@ Outcome wait_can_be_repeated(const CheckContext& context) {
               std::to_string(result.tokens[0]));
 }
 
-Outcome missing_page_is_refused(const CheckContext& context) {
-  Rig rig(context);
-  if (!rig.session.ok()) return rig.session.outcome();
-  if (const Status started = rig.start(); !started.ok()) return outcome_of(started);
-  KvCache& kv = *rig.set.kv;
-  const Result<std::vector<uint64_t>> before = rig.driver->page_hashes();
-  if (!before.ok()) return fail("pages cannot be read: " + before.status().to_string());
-  const int32_t pages = kv.info().num_pages;
-  for (const PageCopy copy :
-       {PageCopy{0, pages}, PageCopy{pages, 0}, PageCopy{-1, 0}, PageCopy{0, -1}}) {
-    if (kv.copy_pages({&copy, 1}).ok()) {
-      return fail("kv_copy from page " + std::to_string(copy.source) + " to " +
-                  std::to_string(copy.destination) + " succeeded; there are " +
-                  std::to_string(pages) + " pages");
-    }
-  }
-  std::vector<std::byte> bytes(static_cast<size_t>(kv.info().page_bytes));
-  for (const int32_t page : {-1, pages}) {
-    if (kv.read_page(page, bytes).ok()) {
-      return fail("kv_read of page " + std::to_string(page) + " succeeded; there are " +
-                  std::to_string(pages) + " pages");
-    }
-  }
-  const Status same = same_pages(rig, *before);
-  return same.ok() ? pass() : fail("a copy was refused, yet " + same.message());
-}
-
 }  // namespace encore::check

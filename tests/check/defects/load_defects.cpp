@@ -98,11 +98,14 @@ class PrintsGreeting final : public Defect {
   }
 };
 
+// Once a model has been loaded, the process cannot end in order.
 class AbortsAtExit final : public Defect {
  public:
-  Status init(Backend& backend, const OptionValues& options) override {
+  Result<std::unique_ptr<Model>> load_model(Backend& backend, int32_t device, const ModelSpec& spec,
+                                            const WeightSource& weights,
+                                            const LoadOptions& options) override {
     std::atexit([] { std::abort(); });
-    return Defect::init(backend, options);
+    return Defect::load_model(backend, device, spec, weights, options);
   }
 };
 
