@@ -91,10 +91,10 @@ Result<StepResult> fixed_steps(StepDriver& driver, RunnerSet& set, Request& requ
 template <typename During>
 Status with_larger_model(Rig& rig, const During& during) {
   ModelOverrides larger;
-  larger.hidden_size = 512;
-  larger.intermediate_size = 1024;
+  larger.hidden_size = 256;
+  larger.intermediate_size = 640;
   larger.num_heads = 8;
-  larger.vocab_size = 2000;
+  larger.vocab_size = 1000;
   const RandomModel random = random_model(Family::kLlama, 5, DType::kF32, larger);
   ENCORE_ASSIGN_OR_RETURN(const auto model, rig.session.load(random.spec, *random.weights));
   RunnerSetOptions options = graph_options();
