@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "encore/loader/cpu_isa.h"
+#include "encore/loader/manifest.h"
+#include "encore/loader/variants.h"
 #include "plugin_library.h"
 #include "report.h"
 #include "rule_process.h"
@@ -71,6 +74,29 @@ void list_rules() {
   }
 }
 
+// The library of a manifest that a host would load here: the variant that an option asks for, or
+// the best that the processor can run.
+Status resolve_manifest(CheckContext* context) {
+  ENCORE_ASSIGN_OR_RETURN(const Manifest manifest, read_manifest(context->plugin_path));
+  ENCORE_ASSIGN_OR_RETURN(const auto verdicts, judge_variants(manifest, cpu_isa()));
+  std::string forced = "auto";
+  for (const auto& [key, value] : context->options) {
+    if (!manifest.variant_option.empty() && key == manifest.variant_option) forced = value;
+  }
+  for (const VariantVerdict& variant : verdicts) {
+    const bool wanted =
+        forced == "auto" ? variant.state == VariantState::kUntried : variant.name == forced;
+    if (!wanted) continue;
+    if (variant.state == VariantState::kUntried) {
+      context->plugin_path = variant.library;
+      return {};
+    }
+    return invalid_argument("variant " + variant.name + " cannot run here: " + variant.reason);
+  }
+  return invalid_argument(context->plugin_path + " has no variant '" + forced +
+                          "' that can run here");
+}
+
 Result<CheckContext> make_context(const Arguments& arguments) {
   CheckContext context;
   if (arguments.path.empty()) return invalid_argument("PATH of the plugin is missing");
@@ -91,6 +117,7 @@ Result<CheckContext> make_context(const Arguments& arguments) {
                           plugin_library(context.plugin_path, context.options));
   context.device = arguments.device;
   context.quick = arguments.quick;
+  if (context.plugin_path.ends_with(".yaml")) ENCORE_RETURN_IF_ERROR(resolve_manifest(&context));
   return context;
 }
 
