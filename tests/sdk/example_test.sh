@@ -67,13 +67,13 @@ for mode in "full true" "breakable true" "off false"; do
 done
 
 if [ "$flavour" = default ]; then
-  "$ENCORE/bin/encore" plugins list | grep -q '^acme\.toy '
+  "$ENCORE/bin/encore" plugins list | grep '^acme\.toy ' >/dev/null
   block file echo_runner.cpp >"$scratch/runner.cpp"
   c++ -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I "$ENCORE/include" "$scratch/runner.cpp"
 fi
 if [ "$flavour" = clang ]; then
-  readelf -p .comment build/lib/encore/plugins/encore_backend_acme.toy.so | grep -q clang
+  readelf -p .comment build/lib/encore/plugins/encore_backend_acme.toy.so | grep clang >/dev/null
 fi
 if [ "$flavour" = oldabi ]; then  # strings of the old kind have no inline buffer and no __cxx11
-  nm -C build/lib/encore/plugins/encore_backend_acme.toy.so | grep -q ' std::basic_string<char'
+  nm -C build/lib/encore/plugins/encore_backend_acme.toy.so | grep ' std::basic_string<char' >/dev/null
 fi
