@@ -17,6 +17,7 @@ Result<LogitError> error_without_history(Subject& subject) {
   for (const int32_t count : {1, 8}) {
     std::vector<Request> requests;
     std::vector<Work> work;
+    requests.reserve(static_cast<size_t>(count));
     for (const int32_t token : random_tokens(5, count, subject.vocab_size())) {
       requests.push_back(make_request({token}));
     }

@@ -126,7 +126,8 @@ Result<OwnedBatch> StepDriver::batch_of(std::span<const Work> work, const StepOp
     Request& request = *item.request;
     ENCORE_RETURN_IF_ERROR(reserve(request, item.count));
     for (int32_t i = 0; i < item.count; ++i) {
-      batch.token_ids.push_back(request.tokens.at(static_cast<size_t>(request.cached + i)));
+      batch.token_ids.push_back(
+          request.tokens.at(static_cast<size_t>(request.cached) + static_cast<size_t>(i)));
       batch.positions.push_back(request.cached + i);
     }
     batch.q_start.push_back(static_cast<int32_t>(batch.token_ids.size()));

@@ -170,6 +170,7 @@ class NanStays : public EditingRunner {
 
  protected:
   void finish(const EditedBatch& original, const StepOutput& output) override {
+    if (output.row_status.empty()) return;
     if (num_failed_pages > 0 && output.row_status[0] == 0) spoil(output);
     const bool whole_page = original.token_ids.size() == static_cast<size_t>(kPageSize);
     const auto failed = static_cast<int32_t>(RowStatus::kNonFinite);
