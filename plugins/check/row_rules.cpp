@@ -170,6 +170,7 @@ Status valid_tokens_are_a_limit(const EqualityRun& run) {
   StepOptions options;
   // Half of the rows' leading tokens are out of bounds.
   std::vector<int32_t> leaders;
+  leaders.reserve(orders.size());
   for (const std::vector<int32_t>& order : orders) leaders.push_back(order[0]);
   std::sort(leaders.begin(), leaders.end());
   options.num_valid_tokens = std::max(leaders[kRows / 2], 1);

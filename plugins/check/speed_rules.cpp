@@ -100,6 +100,7 @@ Status measure_prefill(SpeedRun& speed) {
 Status measure_decode(SpeedRun& speed, int32_t batch) {
   std::vector<Request> requests;
   std::vector<Work> work;
+  requests.reserve(static_cast<size_t>(batch));
   for (int32_t i = 0; i < batch; ++i) {
     requests.push_back(make_request(
         random_tokens(static_cast<uint64_t>(i), kDecodePrompt, speed.subject.vocab_size())));
