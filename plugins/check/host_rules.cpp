@@ -98,7 +98,7 @@ Outcome strides_are_followed(const CheckContext& context) {
   if (!kv.ok()) return skip("no KV cache: " + kv.status().to_string());
   // Of two copies the second is right only if the stride is followed; page 99 does not exist.
   Tailor longer(Cut::kLonger);
-  const auto copy = [&](std::vector<encore_page_copy> copies) {
+  const auto copy = [&](const std::vector<encore_page_copy>& copies) {
     return raw_call(session.table().kv_copy, kv->get(), longer.array(copies), copies.size(),
                     longer.stride<encore_page_copy>());
   };

@@ -158,11 +158,11 @@ std::string difference(const ProcessState& before, const ProcessState& after) {
     if (found == after.end()) {
       add(name + " is gone");
     } else if (found->second != value) {
-      add(name + " was " + value + " and is " + found->second);
+      add(std::string(name).append(" was ").append(value).append(" and is ").append(found->second));
     }
   }
   for (const auto& [name, value] : after) {
-    if (!before.contains(name)) add(name + " is new: " + value);
+    if (!before.contains(name)) add(std::string(name).append(" is new: ").append(value));
   }
   return text;
 }
