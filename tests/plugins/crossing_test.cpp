@@ -93,7 +93,8 @@ TEST(CrossingTest, StepAllocatesNothing) {
   encore_error error;
   sdk::prepare_error(&error);
   const encore_host_info host = sdk::sized<encore_host_info>();
-  const auto context = negotiate(sdk::entry<IdleBackend>(&host, &error));
+  LoadCode code = LoadCode::kNone;
+  const auto context = negotiate(sdk::entry<IdleBackend>(&host, &error), &code);
   ASSERT_TRUE(context.ok()) << context.status().to_string();
   BackendProxy backend(*context);
   ASSERT_TRUE(backend.init({}).ok());
