@@ -71,7 +71,9 @@ void misread_f16(ModelSpec& spec, AlteredWeights& weights) {
 
 // What cannot be mapped is read from one row further on.
 void misread_unmapped(ModelSpec&, AlteredWeights& weights) {
-  const auto index = static_cast<size_t>(find_weight(weights, "layers.0.o.weight"));
+  const int64_t found = find_weight(weights, "layers.0.o.weight");
+  if (found < 0) return;  // a rule that leaves it out
+  const auto index = static_cast<size_t>(found);
   if (weights.map(index) != nullptr) return;
   const int64_t rows = weights.weights()[index].shape[0];
   weights.alter("layers.0.o.weight", [&](std::vector<std::byte>& bytes) {
