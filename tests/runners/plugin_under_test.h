@@ -5,11 +5,11 @@
 //                      [--reference-tolerance=0.3] [--device=0] [--ranks=1]
 //
 // A name is that of a plugin of this build, by its manifest: "cpu" is the CPU plugin's best variant
-// for this machine, and the default, "cpu:avx2" the one of that name. On a device that rounds differently from
-// mode to mode, the logit tolerance says how far logits of two modes may be apart; 0 means equal
-// bits. The reference tolerance is the least that is allowed between logits and the float32
-// goldens, for a device whose activations are coarser than the CPU's. Several ranks share each
-// model between them, on devices from the given one on.
+// for this machine, and the default, "cpu:avx2" the one of that name. On a device that rounds
+// differently from mode to mode, the logit tolerance says how far logits of two modes may be apart;
+// 0 means equal bits. The reference tolerance is the least that is allowed between logits and the
+// float32 goldens, for a device whose activations are coarser than the CPU's. Several ranks share
+// each model between them, on devices from the given one on.
 #pragma once
 
 #include <cstdint>
