@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,9 +96,12 @@ struct Ending {
 // Reads both pipes and waits for the process, which is killed with its group at `deadline`.
 Ending attend(pid_t child, Pipe* result, Pipe* noise, Clock::time_point deadline) {
   Ending ending;
+  // Readable when the process ends; where the kernel has none, the poll's limit has to do.
+  int process = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
   bool ended = false;
   while (!ended) {
-    std::array<pollfd, 2> polled = {{{result->reader, POLLIN, 0}, {noise->reader, POLLIN, 0}}};
+    std::array<pollfd, 3> polled = {
+        {{result->reader, POLLIN, 0}, {noise->reader, POLLIN, 0}, {process, POLLIN, 0}}};
     ::poll(polled.data(), polled.size(), kPollMs);
     if (polled[0].revents != 0) drain(&result->reader, &ending.result);
     if (polled[1].revents != 0) drain(&noise->reader, &ending.noise);
@@ -113,6 +117,7 @@ Ending attend(pid_t child, Pipe* result, Pipe* noise, Clock::time_point deadline
       ended = true;
     }
   }
+  Pipe::close_end(&process);
   // What is still in the pipes; a process that it left behind may hold them open for ever.
   for (auto& [pipe, text] : {std::pair(result, &ending.result), std::pair(noise, &ending.noise)}) {
     while (pipe->reader >= 0) {
