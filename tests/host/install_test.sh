@@ -24,7 +24,7 @@ fi
 if [ -e "$build/lib/encore/plugins/encore_backend_cuda.so" ]; then
   grep -q "^cuda .*moved tree/lib/encore/plugins/encore_backend_cuda.so" "$scratch/plugins"
   if [ ! -e /proc/driver/nvidia/version ] && ! command -v nvidia-smi >/dev/null; then
-    grep -q "^cuda .* unavailable: no CUDA driver " "$scratch/plugins"
+    grep -q "^unavailable  *cuda: no CUDA driver" "$scratch/plugins"
   fi
 fi
 test -e "$tree/share/encore/configs/smollm2.yaml"

@@ -20,8 +20,8 @@ class PrebuiltPluginTest : public testing::TestWithParam<const char*> {
 #if !defined(__x86_64__)
     GTEST_SKIP() << "the prebuilt plugins are for x86-64";
 #endif
-    auto plugin = load_plugin(std::string(ENCORE_TEST_PREBUILT_DIR) + "/" + GetParam() + ".so",
-                              test_host());
+    auto plugin =
+        load_plugin(std::string(ENCORE_TEST_PREBUILT_DIR) + "/" + GetParam() + ".so", test_host());
     ASSERT_TRUE(plugin.ok()) << plugin.status().to_string();
     plugin_ = *std::move(plugin);
     ASSERT_TRUE(plugin_.backend->init({}).ok());
