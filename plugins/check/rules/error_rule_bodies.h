@@ -22,6 +22,9 @@ Outcome unreadable_weight_fails_the_load(const CheckContext& context);
 Outcome large_kv_cache_is_refused(const CheckContext& context);
 Outcome large_runner_is_refused(const CheckContext& context);
 
+// null_rules.cpp: pointers that may be null.
+Outcome null_pointers_are_not_followed(const CheckContext& context);
+
 // step_fault_rules.cpp: steps that cannot be run, and waits.
 Outcome wait_can_be_repeated(const CheckContext& context);
 Outcome contradictory_batch_is_refused(const CheckContext& context);

@@ -24,6 +24,7 @@ constexpr Rule kRules[] = {
     {"E16", "Floating-point control stays as it was", floating_point_control_stays},
     {"E17", "The calling thread's processors stay as they were", affinity_stays},
     {"E18", "Locale, folder, umask, variables and limits stay as they were", environment_stays},
+    {"E19", "Pointers that may be null are not followed", null_pointers_are_not_followed},
 };
 
 }  // namespace

@@ -187,10 +187,23 @@ void any_device_accepted(encore_backend_table* table, const encore_host_info* ho
   };
 }
 
+// The first page of a list is looked at before the list's length.
+void empty_list_followed(encore_backend_table* table, const encore_host_info* host) {
+  static_cast<void>(host);
+  sound = *table;
+  table->kv_copy = [](encore_kv* kv, const encore_page_copy* copies, uint64_t count,
+                      uint64_t stride, encore_error* error) {
+    const volatile int32_t first = copies->source;
+    static_cast<void>(first);
+    return sound.kv_copy(kv, copies, count, stride, error);
+  };
+}
+
 }  // namespace
 
 std::span<const DefectEntry> error_defects() {
   static const DefectEntry entries[] = {
+      {"empty_list_followed", nullptr, empty_list_followed},
       {"any_device_accepted", nullptr, any_device_accepted},
       defect<FailedInitSticks>("failed_init_sticks"),
       defect<EveryModelAccepted>("every_model_accepted"),
