@@ -293,8 +293,9 @@ TEST(ParallelFailure, ARankThatHangsIsNamedWithinTheLimit) {
   rig->eager.runner.reset();
   rig->kv.reset();
   rig->model.reset();
-  static std::vector<std::unique_ptr<Rig>> kept;
-  kept.push_back(std::move(rig));
+  // Never destroyed: the rank still looks at them while the process ends.
+  static auto* const kept = new std::vector<std::unique_ptr<Rig>>;
+  kept->push_back(std::move(rig));
 }
 
 TEST(ParallelFailure, ARankThatFailsAloneIsNamed) {

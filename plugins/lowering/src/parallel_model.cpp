@@ -29,6 +29,7 @@ class LoadProgress {
     return options;
   }
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
   void report() {
     int64_t done = 0;
     int64_t total = 0;
@@ -222,8 +223,11 @@ Result<std::unique_ptr<Model>> ParallelModel::load(std::unique_ptr<RankGroup> gr
         return status;
       },
       [&]() { progress.report(); }));
+  std::unique_ptr<Model> model(new RanksModel(std::move(core)));
   progress.report();
-  return std::unique_ptr<Model>(new RanksModel(std::move(core)));
+  // All ranks may have ended before they were told.
+  if (progress.cancelled()) return cancelled("loading was cancelled");
+  return model;
 }
 
 }  // namespace encore::lowering
