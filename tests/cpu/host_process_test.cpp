@@ -69,6 +69,13 @@ ProcessState read_state() {
   return state;
 }
 
+// ThreadSanitizer starts a thread of its own with the first that the program starts.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kHasForeignThread = true;
+#else
+constexpr bool kHasForeignThread = false;
+#endif
+
 int64_t entries_of(const char* folder) {
   int64_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++count;
@@ -106,6 +113,7 @@ TEST(CpuHostProcess, StateIsLeftAsItWas) {
 }
 
 TEST(CpuHostProcess, AHundredRoundsLeaveNothingBehind) {
+  if (kHasForeignThread) GTEST_SKIP() << "ThreadSanitizer has a thread of its own";
   const auto backend = load_best_variant();
   ASSERT_NE(backend, nullptr);
   const int64_t threads_at_first = entries_of("/proc/self/task");
@@ -131,6 +139,7 @@ TEST(CpuHostProcess, AHundredRoundsLeaveNothingBehind) {
 }
 
 TEST(CpuHostProcess, ThreadsEndWithShutdown) {
+  if (kHasForeignThread) GTEST_SKIP() << "ThreadSanitizer has a thread of its own";
   const auto backend = load_best_variant();
   ASSERT_NE(backend, nullptr);
   const int64_t before = entries_of("/proc/self/task");
@@ -179,6 +188,7 @@ bool has_memory_policy() {
 }
 
 TEST(CpuHostProcess, ThreadsAndMemoryStayInTheProcessorsAllowed) {
+  if (kHasForeignThread) GTEST_SKIP() << "ThreadSanitizer has a thread of its own";
   const auto backend = load_best_variant();
   ASSERT_NE(backend, nullptr);
   const int code = in_child([&]() {

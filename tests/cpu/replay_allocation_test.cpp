@@ -23,17 +23,20 @@ void* count_and_allocate(std::size_t bytes) {
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return count_and_allocate(bytes); }
-void* operator new[](std::size_t bytes) { return count_and_allocate(bytes); }
+// Not inlined: a compiler that sees one half only takes `free` for a mistake.
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return count_and_allocate(bytes); }
+[[gnu::noinline]] void* operator new[](std::size_t bytes) { return count_and_allocate(bytes); }
 // std::stable_sort asks for this one; AddressSanitizer has its own, which `free` does not match.
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
   return std::malloc(bytes == 0 ? 1 : bytes);
 }
-void operator delete(void* pointer) noexcept { std::free(pointer); }
-void operator delete[](void* pointer) noexcept { std::free(pointer); }
-void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
-void operator delete[](void* pointer, std::size_t) noexcept { std::free(pointer); }
+[[gnu::noinline]] void operator delete(void* pointer) noexcept { std::free(pointer); }
+[[gnu::noinline]] void operator delete[](void* pointer) noexcept { std::free(pointer); }
+[[gnu::noinline]] void operator delete(void* pointer, std::size_t) noexcept { std::free(pointer); }
+[[gnu::noinline]] void operator delete[](void* pointer, std::size_t) noexcept {
+  std::free(pointer);
+}
 
 namespace encore::cpu {
 namespace {
