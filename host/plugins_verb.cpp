@@ -48,6 +48,7 @@ Result<int> list(const PluginsFlags& flags) {
 
 Status unknown_plugin(const std::string& name, const std::vector<PluginReport>& reports) {
   std::vector<std::string> names;
+  names.reserve(reports.size());
   for (const PluginReport& report : reports) names.push_back(label_of(report.record));
   std::string message = "no plugin is named \"" + name + "\"";
   if (const std::string near = nearest(name, names); !near.empty()) {

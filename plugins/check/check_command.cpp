@@ -127,7 +127,7 @@ std::vector<std::string> child_arguments(const Rule& rule, const CheckContext& c
                                         "--device=" + std::to_string(context.device)};
   if (context.quick) arguments.emplace_back("--quick");
   for (const auto& [key, value] : context.options) {
-    arguments.push_back("--option=" + key + "=" + value);
+    arguments.push_back(std::string("--option=").append(key).append("=").append(value));
   }
   arguments.emplace_back("--");
   arguments.push_back(context.plugin_path);

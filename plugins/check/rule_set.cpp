@@ -38,8 +38,12 @@ Status check_words(const std::vector<std::string>& words) {
       known = known || (word.size() == 1 && word[0] == family.letter);
     }
     if (!known && find_rule(word) == nullptr) {
-      return invalid_argument("--rules names '" + word + "'; it takes families (" + families +
-                              ") and rules such as S01, separated by commas; --list shows all");
+      return invalid_argument(
+          std::string("--rules names '")
+              .append(word)
+              .append("'; it takes families (")
+              .append(families)
+              .append(") and rules such as S01, separated by commas; --list shows all"));
     }
   }
   return {};

@@ -193,8 +193,11 @@ Status questions_from_many_threads(Rig& rig) {
   }
   for (const std::string& wrong : different) {
     if (wrong.empty()) continue;
-    return violation("asked by several threads at once the backend says '" + wrong + "', alone '" +
-                     alone + "'");
+    return violation(std::string("asked by several threads at once the backend says '")
+                         .append(wrong)
+                         .append("', alone '")
+                         .append(alone)
+                         .append("'"));
   }
   return {};
 }

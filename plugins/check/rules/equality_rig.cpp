@@ -18,6 +18,7 @@ Result<LogitError> error_without_history(Subject& subject) {
     std::vector<Request> requests;
     std::vector<Work> work;
     requests.reserve(static_cast<size_t>(count));
+    work.reserve(requests.capacity());
     for (const int32_t token : random_tokens(5, count, subject.vocab_size())) {
       requests.push_back(make_request({token}));
     }

@@ -49,6 +49,7 @@ Result<StepResult> run_prompts(Subject& subject, Runner& runner, bool poisoned) 
     ENCORE_RETURN_IF_ERROR(subject.driver->run(subject.eager(), {&cached, 1}).status());
   }
   if (poisoned) requests[kFailingRow].tokens.back() = kPoisonedToken;
+  work.reserve(requests.size());
   for (Request& request : requests) work.push_back({&request, 1});
   Result<StepResult> result = run_step(subject, runner, work);
   for (Request& request : requests) subject.driver->finish(request);

@@ -130,7 +130,8 @@ Outcome symbols_come_from_named_libraries(const CheckContext& context) {
   for (const DynamicSymbol& symbol : elf->symbols) {
     if (symbol.defined || symbol.binding != SymbolBinding::kGlobal) continue;
     ::dlerror();
-    ::dlsym(library, symbol.name.c_str());  // in the library and what it needs, nowhere else
+    // In the library and what it needs, nowhere else. A symbol's value may be null.
+    static_cast<void>(::dlsym(library, symbol.name.c_str()));
     if (::dlerror() == nullptr) continue;
     return fail("it uses " + symbol.name +
                 ", which it found in the host's process, but in none of the libraries that it "

@@ -179,7 +179,7 @@ Status guards_stay_intact(Rig& rig) {
   StepDriver driver(rig.vocab_size(), *set.kv);
   std::vector<Request> requests = make_requests(rig, 12, 48);
   const auto check = [&](const std::string& what) -> Status {
-    const Status guards = rig.model->check_guards();
+    Status guards = rig.model->check_guards();
     if (guards.ok() || guards.code() == StatusCode::kUnimplemented) return guards;
     return violation("after " + what + ": " + guards.message());
   };

@@ -109,13 +109,13 @@ Outcome short_errors_are_respected(const CheckContext& context) {
     const encore_status code =
         session.table().device_info(session.backend(), -1, &info, slot.get());
     if (code == ENCORE_OK) return skip("device_info succeeded for device -1");
-    const std::string room = std::to_string(message_bytes) + " bytes of message";
+    const std::string what =
+        "an error with room for " + std::to_string(message_bytes) + " bytes of message";
     if (const std::string fault = slot.fault(); !fault.empty()) {
-      return fail("an error with room for " + room + ": the plugin " + fault);
+      return fail(what + ": the plugin " + fault);
     }
     if (slot.get()->message_size > message_bytes) {
-      return fail("an error with room for " + room + " says that its message has " +
-                  std::to_string(slot.get()->message_size));
+      return fail(what + " says that its message has " + std::to_string(slot.get()->message_size));
     }
   }
   return pass();

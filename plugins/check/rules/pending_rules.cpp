@@ -38,6 +38,7 @@ size_t source_of(size_t row) { return (row + 1) % kRows; }
 
 Result<StepResult> go_on(Subject& subject, Runner& runner, std::vector<Request>& requests) {
   std::vector<Work> work;
+  work.reserve(requests.size());
   for (Request& request : requests) work.push_back({&request, 1});
   Result<StepResult> result = run_step(subject, runner, work);
   for (Request& request : requests) subject.driver->finish(request);

@@ -17,7 +17,7 @@ Result<SampledRows> SampledRows::create(Subject& subject, int32_t num_rows, Prom
   for (int32_t row = 0; row < num_rows; ++row) {
     const int32_t index = prompts == Prompts::kOne ? 0 : row;
     const int32_t length = kPromptLength + kLengthStep * index;
-    const auto seed = static_cast<uint64_t>(80 + index);
+    const uint64_t seed = 80 + static_cast<uint64_t>(index);
     Request& request = rows.requests_.emplace_back(
         make_request(random_tokens(seed, length, subject.vocab_size())));
     const Work work{&request, length - 1, false};

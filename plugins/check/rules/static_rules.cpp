@@ -96,8 +96,11 @@ Outcome run_path_is_safe(const ElfSymbols& elf, const std::string& /*path*/) {
   for (const std::string& entry : elf.run_paths) {
     const std::string fault = run_path_fault(entry);
     if (fault.empty()) continue;
-    return fail("its run path has '" + entry + "': " + fault +
-                "; use $ORIGIN or a folder of the system");
+    return fail(std::string("its run path has '")
+                    .append(entry)
+                    .append("': ")
+                    .append(fault)
+                    .append("; use $ORIGIN or a folder of the system"));
   }
   return pass();
 }
