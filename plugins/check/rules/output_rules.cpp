@@ -109,8 +109,8 @@ Outcome short_errors_are_respected(const CheckContext& context) {
     const encore_status code =
         session.table().device_info(session.backend(), -1, &info, slot.get());
     if (code == ENCORE_OK) return skip("device_info succeeded for device -1");
-    const std::string what =
-        "an error with room for " + std::to_string(message_bytes) + " bytes of message";
+    std::string what = "an error with room for ";
+    what.append(std::to_string(message_bytes)).append(" bytes of message");
     if (const std::string fault = slot.fault(); !fault.empty()) {
       return fail(what + ": the plugin " + fault);
     }
