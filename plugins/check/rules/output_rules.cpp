@@ -112,10 +112,11 @@ Outcome short_errors_are_respected(const CheckContext& context) {
     std::string what = "an error with room for ";
     what.append(std::to_string(message_bytes)).append(" bytes of message");
     if (const std::string fault = slot.fault(); !fault.empty()) {
-      return fail(what + ": the plugin " + fault);
+      return fail(what.append(": the plugin ").append(fault));
     }
     if (slot.get()->message_size > message_bytes) {
-      return fail(what + " says that its message has " + std::to_string(slot.get()->message_size));
+      return fail(what.append(" says that its message has ")
+                      .append(std::to_string(slot.get()->message_size)));
     }
   }
   return pass();
