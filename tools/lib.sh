@@ -16,7 +16,7 @@ model_sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 build_packages=(
   g++ cmake ninja-build ccache pkg-config
   libboost-dev libboost-filesystem-dev libboost-system-dev libyaml-cpp-dev libcli11-dev
-  libspdlog-dev libfmt-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev
+  libspdlog-dev libfmt-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev prometheus-cpp-dev
   python3 python3-dev python3-venv python3-jinja2 pybind11-dev
 )
 test_packages=(

@@ -50,7 +50,8 @@ struct KvCacheConfig {
 struct SchedulerConfig {
   int32_t max_running_requests = 4;
   int32_t max_tokens_per_step = 512;
-  int32_t max_context = 0;  // tokens of one request; 0: the model's, at most 4096
+  int32_t max_context = 0;   // tokens of one request; 0: the model's, at most 4096
+  bool prefix_cache = true;  // whole pages are kept for prompts that begin alike
 };
 
 struct CaptureConfig {
@@ -80,8 +81,27 @@ struct SamplingConfig {
   bool ignore_eos = false;
 };
 
+// What `encore serve` needs beside the rest.
+struct ServerConfig {
+  std::string host = "127.0.0.1";  // address to listen at
+  int32_t port = 8000;             // 0: any free one, reported
+  std::string model_name;          // in /v1/models and replies; empty: the last part of model.path
+  std::vector<std::string> api_keys;  // any of them is accepted; empty: none is asked for
+  std::string api_key_file;           // more of them, one a line
+  int32_t max_queue = 1024;           // requests that wait beyond those that run; more get 429
+  int32_t max_connections = 4096;
+  int64_t max_body_bytes = int64_t{32} << 20;
+  int32_t max_header_bytes = 16 << 10;
+  int32_t idle_timeout_s = 75;    // of a connection between requests, or in the middle of one
+  int32_t request_timeout_s = 0;  // of a request, from its arrival to its last token; 0: none
+  int32_t drain_timeout_s = 30;   // how long SIGTERM waits for requests that run
+  bool metrics = true;            // /metrics
+  bool page = true;               // the page at /
+};
+
 struct LogConfig {
-  std::string level = "info";  // error, warn, info, debug
+  std::string level = "info";   // error, warn, info, debug
+  std::string format = "text";  // text, json: one object a line
 };
 
 struct Config {
@@ -93,6 +113,7 @@ struct Config {
   SchedulerConfig scheduler;
   CaptureConfig capture;
   SamplingConfig sampling;
+  ServerConfig server;
   LogConfig log;
 };
 

@@ -11,6 +11,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kKvDTypes = {"auto", "f32", "f16", "bf16"};
 constexpr std::array<std::string_view, 3> kPrefillModes = {"off", "full", "breakable"};
 constexpr std::array<std::string_view, 4> kLogLevels = {"error", "warn", "info", "debug"};
+constexpr std::array<std::string_view, 2> kLogFormats = {"text", "json"};
 
 constexpr double kMaxContext = 16'777'216;     // 2^24 tokens
 constexpr double kMaxKvTokens = 1e12;          // far above any memory
@@ -69,6 +70,8 @@ const auto kKeys = std::to_array<KeyInfo>({
     {.name = "scheduler.max_context", .field = ENCORE_FIELD(scheduler.max_context),
      .help = "Tokens of one request, prompt and reply; 0: the model's limit, at most 4096.",
      .minimum = 0, .maximum = kMaxContext},
+    {.name = "scheduler.prefix_cache", .field = ENCORE_FIELD(scheduler.prefix_cache),
+     .help = "Keep whole pages of the KV cache for later prompts that begin with the same tokens."},
 
     {.name = "capture.prefill", .field = ENCORE_FIELD(capture.prefill),
      .help = "How prefill steps are captured.", .choices = kPrefillModes},
@@ -121,8 +124,42 @@ const auto kKeys = std::to_array<KeyInfo>({
     {.name = "sampling.ignore_eos", .field = ENCORE_FIELD(sampling.ignore_eos),
      .help = "Go on to max_tokens past the model's end tokens."},
 
+    {.name = "server.host", .field = ENCORE_FIELD(server.host),
+     .help = "Address to listen at; 0.0.0.0 is every IPv4 one, :: every one."},
+    {.name = "server.port", .field = ENCORE_FIELD(server.port),
+     .help = "Port to listen at; 0: any free one, reported.", .minimum = 0, .maximum = 65535},
+    {.name = "server.model_name", .field = ENCORE_FIELD(server.model_name),
+     .help = "The model's name in /v1/models and in replies; empty: the last part of model.path."},
+    {.name = "server.api_keys", .field = ENCORE_FIELD(server.api_keys),
+     .help = "Keys of which a request must bring one; empty: none is asked for."},
+    {.name = "server.api_key_file", .field = ENCORE_FIELD(server.api_key_file),
+     .help = "A file with more of them, one a line.", .is_path = true},
+    {.name = "server.max_queue", .field = ENCORE_FIELD(server.max_queue),
+     .help = "Requests that may wait beyond those that run; further ones get 429.",
+     .minimum = 0, .maximum = 1'000'000},
+    {.name = "server.max_connections", .field = ENCORE_FIELD(server.max_connections),
+     .help = "Connections open at once; further ones get 503.", .minimum = 1, .maximum = 1'000'000},
+    {.name = "server.max_body_bytes", .field = ENCORE_FIELD(server.max_body_bytes),
+     .help = "Bytes of a request's body; more gets 413.", .minimum = 1024, .maximum = 1e9},
+    {.name = "server.max_header_bytes", .field = ENCORE_FIELD(server.max_header_bytes),
+     .help = "Bytes of a request's header; more gets 431.", .minimum = 1024, .maximum = 1'048'576},
+    {.name = "server.idle_timeout_s", .field = ENCORE_FIELD(server.idle_timeout_s),
+     .help = "Seconds that a connection may be silent between requests or in the middle of one.",
+     .minimum = 1, .maximum = 86'400},
+    {.name = "server.request_timeout_s", .field = ENCORE_FIELD(server.request_timeout_s),
+     .help = "Seconds from a request's arrival to its last token; 0: no limit.",
+     .minimum = 0, .maximum = 86'400},
+    {.name = "server.drain_timeout_s", .field = ENCORE_FIELD(server.drain_timeout_s),
+     .help = "Seconds that SIGTERM leaves to requests that run.", .minimum = 0, .maximum = 86'400},
+    {.name = "server.metrics", .field = ENCORE_FIELD(server.metrics),
+     .help = "Whether /metrics answers."},
+    {.name = "server.page", .field = ENCORE_FIELD(server.page),
+     .help = "Whether / answers with a page to look at."},
+
     {.name = "log.level", .field = ENCORE_FIELD(log.level),
      .help = "Least severe message to log.", .choices = kLogLevels},
+    {.name = "log.format", .field = ENCORE_FIELD(log.format),
+     .help = "json: one object a line, for machines.", .choices = kLogFormats},
 });
 
 #undef ENCORE_FIELD

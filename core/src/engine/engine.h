@@ -51,6 +51,9 @@ struct EngineOptions {
   // Submits a step before the previous one's tokens have reached the host, wherever that needs no
   // preemption. A request that turns out to have ended wastes its row of that one step.
   bool submit_ahead = false;
+  // Keeps whole pages of keys and values for later requests that begin with the same tokens, until
+  // somebody needs the room.
+  bool prefix_cache = true;
   int64_t step_timeout_us = -1;      // how long a step may take; < 0: no limit
   int32_t guard_check_interval = 0;  // steps between Model::check_guards calls; 0: never
   LogSink log;                       // may be empty
@@ -75,12 +78,17 @@ struct EngineStats {
   int32_t num_pages = 0;
   int32_t pages_used = 0;
   int32_t pages_high_water = 0;  // most pages ever used at once
+  int32_t pages_cached = 0;      // held by no request, kept by the prefix cache; not in pages_used
   int64_t num_steps = 0;
   int64_t num_preemptions = 0;
   int64_t steps_ahead = 0;        // submitted before the previous step's tokens were known
   int64_t prompt_tokens = 0;      // of prompts; those computed again after preemption too
   int64_t generation_tokens = 0;  // sent in events
-  int32_t buckets_pending = 0;    // of lazily captured graphs, still to be captured
+  // Tokens of prompts looked up in the prefix cache, once a request, and those found there.
+  int64_t prefix_cache_queries = 0;
+  int64_t prefix_cache_hits = 0;
+  int64_t prefix_cache_evictions = 0;  // pages given up for others
+  int32_t buckets_pending = 0;         // of lazily captured graphs, still to be captured
   std::array<int64_t, kNumFinishReasons> finished{};  // requests by FinishReason
   StepCosts total_costs;
   StepCosts last_costs;
@@ -105,6 +113,11 @@ class Engine {
   // prompt that leaves no room for a reply in the context, a parameter out of range, or a request
   // that could never fit the KV cache even alone; the engine's own error once a step has failed.
   Result<RequestId> add(RequestOptions options);
+
+  // Queues several together, all or none: choices of one prompt, for example, which then share its
+  // pages. Ids in order.
+  // Errors: as add(), for the first that is refused.
+  Result<std::vector<RequestId>> add_all(std::vector<RequestOptions> options);
 
   // Ends a request at the start of the next step, with a kCancelled event. Its pages are free once
   // no submitted step uses them.

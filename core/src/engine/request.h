@@ -42,6 +42,9 @@ struct RequestOptions {
   // Ends the reply when sampled, in addition to EngineOptions::end_tokens.
   std::vector<int32_t> stop_tokens;
   bool ignore_eos = false;  // EngineOptions::end_tokens do not end the reply
+  // Microseconds from Engine::add until the request ends with kDeadline wherever it then is; < 0:
+  // no limit.
+  int64_t deadline_us = -1;
 };
 
 // The numbers are stable: they label metrics.
@@ -51,12 +54,13 @@ enum class FinishReason : int32_t {
   kLength = 2,     // max_tokens or the context limit
   kError = 3,      // RequestEvent::message says what
   kCancelled = 4,  // Engine::cancel
+  kDeadline = 5,   // RequestOptions::deadline_us has passed
 };
 
-inline constexpr int32_t kNumFinishReasons = 5;
+inline constexpr int32_t kNumFinishReasons = 6;
 
-inline constexpr std::string_view kFinishReasonNames[kNumFinishReasons] = {"none", "stop", "length",
-                                                                           "error", "cancelled"};
+inline constexpr std::string_view kFinishReasonNames[kNumFinishReasons] = {
+    "none", "stop", "length", "error", "cancelled", "deadline"};
 
 constexpr std::string_view finish_reason_name(FinishReason reason) {
   const auto index = static_cast<int32_t>(reason);
@@ -94,6 +98,7 @@ struct RequestEvent {
 
   // Set in every event.
   int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;  // of the prompt, found in the prefix cache when first scheduled
   int32_t output_tokens = 0;  // so far, this one included
   int32_t num_preemptions = 0;
   RequestTimings timings;

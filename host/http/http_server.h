@@ -1,0 +1,112 @@
+// An HTTP/1.1 server: connections, limits, streams. It knows nothing of models.
+//
+//   auto server = HttpServer::bind(options);          // the port is ours, or an error says why not
+//   (*server)->start([](std::shared_ptr<HttpExchange> exchange) {
+//     exchange->respond({.body = "{}"});
+//   });
+//   ...
+//   (*server)->stop();
+//
+// One thread, the server's, reads, writes and calls the handler: handlers must not block, and
+// everything of an exchange happens on that thread. Others get there with post().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "encore/status.h"
+#include "http/http_message.h"
+
+namespace encore {
+
+struct HttpOptions {
+  std::string host = "127.0.0.1";
+  int32_t port = 0;  // 0: any free one
+  int32_t max_connections = 4096;
+  int64_t max_body_bytes = int64_t{32} << 20;
+  int32_t max_header_bytes = 16 << 10;
+  // A connection that brings nothing for this long, between requests or in the middle of one, is
+  // closed (408 in the middle of one). Requests that are being answered have no limit here.
+  int64_t idle_timeout_ms = 75'000;
+  // Bytes of answers that a client may leave unread; beyond them it counts as gone.
+  int64_t max_unread_bytes = int64_t{8} << 20;
+  // The body of the answers that the server gives by itself (400, 408, 413, 431, 503).
+  // `message` is valid UTF-8.
+  std::function<std::string(int32_t status, std::string_view message)> error_body;
+};
+
+// As of now; any thread.
+struct HttpStats {
+  int64_t connections_open = 0;
+  int64_t connections_accepted = 0;
+  int64_t connections_refused = 0;  // over max_connections: answered 503
+  int64_t requests = 0;
+  int64_t requests_refused = 0;  // answered by the server itself: malformed, too large, too slow
+  int64_t clients_gone = 0;      // before their answer was complete
+};
+
+// One request and its answer: either respond(), or start_stream(), write()... and finish().
+// The server's thread only. Whoever answers later keeps the pointer. An exchange that is dropped
+// without a complete answer closes its connection.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+
+  virtual const HttpRequest& request() const = 0;
+  // Moves the body out, for who needs it longer than the exchange.
+  virtual std::string take_body() = 0;
+
+  // A whole answer. REQUIRES: nothing was answered before.
+  virtual void respond(HttpResponse response) = 0;
+
+  // The head of an answer whose length is not known (chunked; for HTTP/1.0 the end of the
+  // connection ends it). REQUIRES: nothing was answered before.
+  virtual void start_stream(int32_t status, std::string_view content_type, HttpHeaders headers) = 0;
+  // Queues data; several calls before the thread is free again go out as one. Ignored once the
+  // client is gone.
+  virtual void write(std::string_view data) = 0;
+  virtual void finish() = 0;
+
+  // False once the client has closed its end, been closed for reading too slowly, or failed.
+  virtual bool is_open() const = 0;
+  // Called once, on the server's thread, as soon as the client is found to be gone before its
+  // answer was complete; while a request is being answered the connection is watched for that.
+  // Not called after respond() or finish(). At once, if it is gone already.
+  virtual void on_gone(std::function<void()> callback) = 0;
+};
+
+using HttpHandler = std::function<void(std::shared_ptr<HttpExchange> exchange)>;
+
+// bind(), start() and stop() by one thread; post() and stats() by any.
+class HttpServer {
+ public:
+  // Takes the port and accepts nothing yet.
+  // Errors: kUnavailable if the port is taken or the address is not this machine's, naming both;
+  // kInvalidArgument for an address that is none.
+  static Result<std::unique_ptr<HttpServer>> bind(HttpOptions options);
+
+  virtual ~HttpServer() = default;  // stops
+
+  virtual std::string host() const = 0;
+  virtual int32_t port() const = 0;  // the one that was taken, if any would do
+
+  // Starts the thread. Once. An exception from `handler` becomes a 500 with error_body.
+  virtual void start(HttpHandler handler) = 0;
+
+  // Runs `work` on the server's thread, in order. After stop() nothing more is run.
+  virtual void post(std::function<void()> work) = 0;
+
+  // New connections are refused from now on, idle ones closed, and the others after the answer that
+  // is under way. Any thread.
+  virtual void drain() = 0;
+
+  // Closes every connection and ends the thread. Idempotent.
+  virtual void stop() = 0;
+
+  virtual HttpStats stats() const = 0;
+};
+
+}  // namespace encore

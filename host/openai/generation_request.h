@@ -1,0 +1,89 @@
+// What /v1/chat/completions and /v1/completions ask for, checked and in one form.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "encore/forward_batch.h"
+#include "openai/api_error.h"
+
+namespace encore {
+
+// A conversation, for the chat template.
+struct ChatInput {
+  std::string messages_json;   // array of messages, as they came
+  std::string tools_json;      // array, or empty
+  std::string variables_json;  // object: chat_template_kwargs, or empty
+  bool add_generation_prompt = true;
+};
+
+using PromptInput = std::variant<std::string, std::vector<int32_t>, ChatInput>;
+
+// Fields that were not given are empty: the configuration's and the model's defaults apply.
+struct GenerationRequest {
+  bool is_chat = false;
+  std::string model;                 // empty: not given
+  std::vector<PromptInput> prompts;  // chat: exactly one; completions: one or more
+
+  std::optional<float> temperature;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<int32_t> top_k;
+  std::optional<float> repetition_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::optional<uint64_t> seed;
+  std::vector<TokenBias> logit_bias;
+
+  std::optional<int32_t> max_tokens;  // max_completion_tokens wins over max_tokens
+  int32_t min_tokens = 0;
+  bool ignore_eos = false;
+  std::vector<std::string> stop;  // at most 16 of at most 1,000 bytes (OpenAI allows 4)
+  std::vector<int32_t> stop_token_ids;
+  bool include_stop_str_in_output = false;  // refused if true
+
+  int32_t n = 1;  // choices of each prompt
+  bool stream = false;
+  bool include_usage = false;  // stream_options.include_usage
+  bool echo = false;           // completions: the prompt comes first
+  // -1: none; else the sampled token's log-probability and those of this many most probable ones.
+  int32_t num_logprobs = -1;
+  std::string user;
+};
+
+// How much a request may ask for.
+struct ApiLimits {
+  int32_t vocab_size = 0;  // ids in prompts, logit_bias and stop_token_ids are below
+  int32_t max_logprobs = 20;
+  int32_t max_choices = 128;    // n
+  int32_t max_prompts = 128;    // in one completion request
+  int32_t max_stop_strings = 16;
+  int32_t max_stop_bytes = 1000;
+};
+
+// Reads a body. Depth is limited to 64 levels; duplicate keys: the last one wins; fields that
+// OpenAI or vLLM know and that change nothing here are accepted, unknown ones are ignored; those
+// that would change the reply and are not built (response_format other than text, functions,
+// audio, best_of != n, suffix, echo with logprobs, prompt_logprobs) are refused by name.
+// Never throws, never recurses with the body's depth.
+// Returns the error to answer with, or nothing.
+std::optional<ApiError> parse_chat_request(std::string_view body, const ApiLimits& limits,
+                                           GenerationRequest& out);
+std::optional<ApiError> parse_completion_request(std::string_view body, const ApiLimits& limits,
+                                                 GenerationRequest& out);
+
+// /tokenize and /detokenize, as vLLM has them.
+struct TokenizeRequest {
+  PromptInput prompt;  // "prompt": text, or "messages": a conversation
+  bool add_special_tokens = true;
+  bool return_token_strs = false;
+};
+std::optional<ApiError> parse_tokenize_request(std::string_view body, TokenizeRequest& out);
+std::optional<ApiError> parse_detokenize_request(std::string_view body, const ApiLimits& limits,
+                                                 std::vector<int32_t>& out);
+
+}  // namespace encore
