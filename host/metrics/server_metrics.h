@@ -19,6 +19,7 @@ struct MetricsSnapshot {
   EngineStats engine;
   HttpStats http;
   int32_t max_running_requests = 0;
+  int32_t page_size = 0;            // tokens; 0: not known yet
   int64_t requests_tokenizing = 0;  // arrived, not yet in the engine
   bool ready = false;
   bool draining = false;
@@ -37,13 +38,16 @@ class ServerMetrics {
   // A request that got no further than the door, by HTTP status.
   void refused(int32_t http_status);
 
+  // Requests that have had a token and no end yet. The observing thread.
+  int64_t num_live_requests() const;
+
   // The text exposition format, version 0.0.4. Counters are taken from `snapshot`, histograms from
   // what was observed.
   std::string render(const MetricsSnapshot& snapshot);
 
  private:
-  struct Families;
-  std::unique_ptr<Families> families_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace encore
