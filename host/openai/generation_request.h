@@ -59,8 +59,8 @@ struct GenerationRequest {
 struct ApiLimits {
   int32_t vocab_size = 0;  // ids in prompts, logit_bias and stop_token_ids are below
   int32_t max_logprobs = 20;
-  int32_t max_choices = 128;    // n
-  int32_t max_prompts = 128;    // in one completion request
+  int32_t max_choices = 128;  // n
+  int32_t max_prompts = 128;  // in one completion request
   int32_t max_stop_strings = 16;
   int32_t max_stop_bytes = 1000;
 };

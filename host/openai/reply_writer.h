@@ -2,38 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/request.h"
 #include "openai/api_error.h"
+#include "openai/logprob_text.h"
+#include "openai/reply_parts.h"
 
 namespace encore {
-
-// What all parts of a reply have in common.
-struct ReplyHeader {
-  bool is_chat = false;
-  std::string id;  // "chatcmpl-..." or "cmpl-..."
-  int64_t created = 0;  // seconds since 1970
-  std::string model;
-  bool include_usage = false;
-  int32_t num_logprobs = -1;  // as asked for
-};
-
-// The bytes a token stands for, not necessarily whole characters; for "token" and "bytes" of
-// log-probabilities.
-using TokenBytes = std::function<std::string(int32_t token)>;
-
-struct Usage {
-  int64_t prompt_tokens = 0;
-  int64_t completion_tokens = 0;
-  int64_t cached_tokens = 0;
-};
-
-// "stop", "length", "abort" (cancelled, or past its deadline) or "error".
-std::string_view finish_reason_text(FinishReason reason);
 
 // A streamed reply. Writes "data: {...}\n\n" records, built from a prefix prepared once, so that a
 // token costs little more than the escaping of its text. One thread at a time.
@@ -42,13 +20,13 @@ class ReplyStream {
   ReplyStream(ReplyHeader header, int32_t num_choices, TokenBytes token_bytes);
 
   // Appends what is due when the stream opens: for chat, a record with the role for each choice;
-  // for completions with echo, the prompt's text (`echo` is empty otherwise).
-  void open(std::string_view echo, std::string& out);
+  // for completions with echo, the prompts' texts. `echo` has one for each prompt, in order, or
+  // none; choices go by prompt: with two choices each, the second prompt's are 2 and 3.
+  void open(const std::vector<std::string>& echo, std::string& out);
 
   // Appends what `event` brings to choice `index`: nothing if it has neither text nor
   // log-probabilities nor an end. The end of a choice is a record of its own, with finish_reason.
-  // Text is held back until there is some; log-probabilities of tokens without text go with the
-  // next text.
+  // Log-probabilities of tokens whose text is held back go with the next text, or with the end.
   void add(int32_t index, const RequestEvent& event, std::string& out);
 
   // Appends an error record; then close() without usage.
@@ -56,6 +34,17 @@ class ReplyStream {
 
   // Appends usage if it was asked for, and "data: [DONE]\n\n".
   void close(const Usage& usage, std::string& out);
+
+ private:
+  void begin_record(int32_t index, std::string& out) const;
+  void end_record(int32_t index, std::string_view finish_reason, std::string& out);
+
+  const ReplyHeader header_;
+  const int32_t num_choices_;
+  const TokenBytes token_bytes_;
+  const std::string head_;             // of a record, up to its choices
+  std::vector<LogprobText> logprobs_;  // by choice: not sent yet; empty if none were asked for
+  bool failed_ = false;
 };
 
 // A whole reply, collected from events.
@@ -63,10 +52,23 @@ class ReplyCollector {
  public:
   ReplyCollector(ReplyHeader header, int32_t num_choices, TokenBytes token_bytes);
 
-  void open(std::string_view echo);
+  void open(const std::vector<std::string>& echo);
   void add(int32_t index, const RequestEvent& event);
   // The body, once every choice has finished.
   std::string body(const Usage& usage) const;
+
+ private:
+  struct Choice {
+    std::string text;
+    LogprobText logprobs;
+    FinishReason finish = FinishReason::kNone;
+  };
+
+  void append_choice(int32_t index, std::string& out) const;
+
+  const ReplyHeader header_;
+  const TokenBytes token_bytes_;
+  std::vector<Choice> choices_;
 };
 
 // Bodies of the small endpoints.
