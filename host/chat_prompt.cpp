@@ -16,8 +16,8 @@ Result<std::string> template_source(const Session& session, const Tokenizer& tok
   const std::string& source = own.empty() ? tokenizer.parts().chat_template : own;
   if (!source.empty()) return source;
   return invalid_argument(
-      "the model has no chat template; set model.chat_template to a Jinja file, or use `encore "
-      "run` without --chat");
+      "the model has no chat template; set model.chat_template to a Jinja file, or give prompts "
+      "instead of messages");
 }
 
 }  // namespace
@@ -39,7 +39,12 @@ Result<std::vector<int32_t>> ChatPrompt::encode(const std::vector<ChatMessage>& 
   // Malformed UTF-8 becomes U+FFFD, as it does in a raw prompt.
   const std::string text =
       json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  ENCORE_ASSIGN_OR_RETURN(const PromptText prompt, template_->render(text));
+  return encode(text, {});
+}
+
+Result<std::vector<int32_t>> ChatPrompt::encode(std::string_view messages_json,
+                                                const RenderOptions& options) const {
+  ENCORE_ASSIGN_OR_RETURN(const PromptText prompt, template_->render(messages_json, options));
   return tokenizer_.encode_prompt(prompt);
 }
 

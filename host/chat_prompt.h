@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct ChatMessage {
   std::string content;
 };
 
-// A loaded template. One thread. Borrows the session.
+// A loaded template. Any thread may encode; renders take turns. Borrows the session.
 class ChatPrompt {
  public:
   // Loads the template library beside the binary and the session's template into it: the file
@@ -33,6 +34,11 @@ class ChatPrompt {
   // control token.
   // Errors: the template's, with its message.
   Result<std::vector<int32_t>> encode(const std::vector<ChatMessage>& messages) const;
+
+  // The same for a JSON array of messages, with tools, variables and the choice of whether the
+  // reply's header is added.
+  Result<std::vector<int32_t>> encode(std::string_view messages_json,
+                                      const RenderOptions& options) const;
 
  private:
   ChatPrompt(const Tokenizer& tokenizer, std::unique_ptr<ChatTemplate> chat_template)

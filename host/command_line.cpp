@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
   VerbAction action;
   declare_run(app, action);
   declare_chat(app, action);
+  declare_serve(app, action);
   declare_bench(app, action);
   declare_graphs(app, action);
   declare_plugins(app, action);
@@ -45,7 +46,7 @@ int run(int argc, char** argv) {
   declare_doctor(app, action);
   declare_config(app, action);
   app.footer("Exit codes: 0 ok, 1 run-time failure, 2 usage or configuration, 130 interrupted.");
-  set_up_logging("info");
+  set_up_logging({});
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -24,6 +24,13 @@ void ConfigFlags::declare_sampling(CLI::App& verb) {
   declare_short_form(verb, "--seed", "sampling.seed", "Random stream (sampling.seed)");
 }
 
+void ConfigFlags::declare_server(CLI::App& verb) {
+  declare_short_form(verb, "--host", "server.host", "Address to listen at (server.host)");
+  declare_short_form(verb, "--port", "server.port", "0: any free one (server.port)");
+  declare_short_form(verb, "--model-name", "server.model_name",
+                     "The model's name in the API (server.model_name)");
+}
+
 void ConfigFlags::declare_short_form(CLI::App& verb, const std::string& flag,
                                      const std::string& key, const std::string& help) {
   const auto store = [this, flag, key](const std::string& value) {
@@ -44,7 +51,7 @@ Result<LoadedConfig> ConfigFlags::load() const {
   if (verbose_) sources.settings.push_back({"--verbose", "log.level", "debug"});
   if (quiet_) sources.settings.push_back({"--quiet", "log.level", "error"});
   ENCORE_ASSIGN_OR_RETURN(LoadedConfig loaded, load_config(sources));
-  set_up_logging(loaded.config.log.level);
+  set_up_logging(loaded.config.log);
   return loaded;
 }
 

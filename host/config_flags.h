@@ -18,8 +18,10 @@ class ConfigFlags {
   void declare(CLI::App& verb, File file);
   // --max-tokens, --temperature, --seed and --stop: for verbs that generate text.
   void declare_sampling(CLI::App& verb);
+  // --host, --port and --model-name: for verbs that listen.
+  void declare_server(CLI::App& verb);
 
-  // Flags beat environment beat file beat defaults; also sets the log level.
+  // Flags beat environment beat file beat defaults; also sets up logging.
   // Errors: those of load_config.
   Result<LoadedConfig> load() const;
 

@@ -56,7 +56,9 @@ int doctor(const DoctorFlags& flags) {
   HealthReport report;
   if (loaded.ok()) {
     // The report says it all, unless more was asked for.
-    if (loaded->config.log.level != "debug") set_up_logging("error");
+    LogConfig log = loaded->config.log;
+    if (log.level != "debug") log.level = "error";
+    set_up_logging(log);
     report = report_on(*loaded, std::move(configuration));
   } else {
     report.sections = {std::move(configuration)};

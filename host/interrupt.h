@@ -1,4 +1,4 @@
-// Ctrl-C as a flag that loops look at between steps.
+// Ctrl-C as a flag that loops look at between steps, and as an event to wait for.
 #pragma once
 
 namespace encore {
@@ -8,6 +8,10 @@ void catch_interrupts();
 
 // Whether one has arrived. Any thread.
 bool interrupted();
+
+// A file descriptor that becomes readable with the first one, for who waits with poll(). Valid after
+// catch_interrupts(), for the life of the process; do not read from it.
+int interrupt_event();
 
 // Forgets it, so that the next one counts as the first again.
 void clear_interrupt();

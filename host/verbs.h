@@ -12,6 +12,7 @@ using VerbAction = std::function<int()>;
 // Each declares its verb; if the verb is chosen, `action` is set while the command line is read.
 void declare_run(CLI::App& app, VerbAction& action);
 void declare_chat(CLI::App& app, VerbAction& action);
+void declare_serve(CLI::App& app, VerbAction& action);
 void declare_bench(CLI::App& app, VerbAction& action);
 void declare_graphs(CLI::App& app, VerbAction& action);
 void declare_plugins(CLI::App& app, VerbAction& action);

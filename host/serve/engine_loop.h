@@ -37,9 +37,13 @@ class EngineLoop {
   void stop();
 
  private:
+  // Sleeps until there is work; false if it was told to stop.
+  bool await_work();
+  void note_work();
+
   Engine& engine_;
   EventSink sink_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   bool has_work_ = false;
   bool stopping_ = false;

@@ -381,7 +381,13 @@ Status assign(const KeyInfo& key, const YamlNode& node, const ValueSource& sourc
 std::string show(const KeyInfo& key, const Config& config) {
   // Accessors take a mutable Config because assign() needs one; a copy keeps this one const.
   Config copy = config;
-  return std::visit(Shower(), key.field(copy));
+  const FieldRef field = key.field(copy);
+  if (key.is_secret) {
+    if (auto* const* secrets = std::get_if<std::vector<std::string>*>(&field)) {
+      for (std::string& secret : **secrets) secret = "***";
+    }
+  }
+  return std::visit(Shower(), field);
 }
 
 std::string describe_limits(const KeyInfo& key) {

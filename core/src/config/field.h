@@ -29,6 +29,7 @@ struct KeyInfo {
   double maximum = -1.0;
   bool or_minus_one = false;  // -1 is allowed too: not set here
   bool is_path = false;       // a relative path in a file is relative to that file's folder
+  bool is_secret = false;     // never shown
   std::span<const std::string_view> choices = {};  // of a string, a dtype or a mode
 };
 
@@ -42,7 +43,7 @@ struct ValueSource {
 // Errors: kInvalidArgument naming source, key, value and limit; `config` is unchanged.
 Status assign(const KeyInfo& key, const YamlNode& node, const ValueSource& source, Config& config);
 
-// The value as it may be written in YAML.
+// The value as it may be written in YAML; of a secret, only how many there are.
 std::string show(const KeyInfo& key, const Config& config);
 
 // What the value must be: "a whole number from 1 to 4096", "one of off, full, breakable".

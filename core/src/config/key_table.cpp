@@ -131,7 +131,7 @@ const auto kKeys = std::to_array<KeyInfo>({
     {.name = "server.model_name", .field = ENCORE_FIELD(server.model_name),
      .help = "The model's name in /v1/models and in replies; empty: the last part of model.path."},
     {.name = "server.api_keys", .field = ENCORE_FIELD(server.api_keys),
-     .help = "Keys of which a request must bring one; empty: none is asked for."},
+     .help = "Keys of which a request must bring one; empty: none is asked for.", .is_secret = true},
     {.name = "server.api_key_file", .field = ENCORE_FIELD(server.api_key_file),
      .help = "A file with more of them, one a line.", .is_path = true},
     {.name = "server.max_queue", .field = ENCORE_FIELD(server.max_queue),

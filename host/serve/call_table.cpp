@@ -1,0 +1,229 @@
+#include "serve/call_table.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/answers.h"
+#include "serve/reply_id.h"
+
+namespace encore {
+namespace {
+
+// Enough that one long prompt does not hold up the others; templates take turns anyway.
+constexpr int32_t kWorkers = 2;
+
+int64_t unix_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+double ms(int64_t us) { return static_cast<double>(us) / 1000.0; }
+
+ApiError queue_full(int64_t limit) {
+  ApiError error;
+  error.http_status = 429;
+  error.message = "The queue is full: " + std::to_string(limit) +
+                  " replies are running or waiting, which is scheduler.max_running_requests plus "
+                  "server.max_queue. Try again later.";
+  error.type = "rate_limit_error";
+  error.code = "queue_full";
+  return error;
+}
+
+ApiError too_many_choices(int64_t wanted, int64_t limit) {
+  return bad_request("The request asks for " + std::to_string(wanted) +
+                         " choices (n times the number of prompts); this server takes at most " +
+                         std::to_string(limit) + " at a time. Lower n or send fewer prompts.",
+                     "n");
+}
+
+}  // namespace
+
+CallTable::CallTable(HttpServer& http, const ServerConfig& config, ServerMetrics& metrics)
+    : http_(http),
+      config_(config),
+      metrics_(metrics),
+      mailbox_([this] { http_.post([this] { deliver(); }); }),
+      workers_(kWorkers) {}
+
+CallTable::~CallTable() = default;
+
+void CallTable::begin(Endpoint endpoint, std::shared_ptr<HttpExchange> exchange) {
+  if (places_taken_ >= max_places()) {
+    answer_error(*exchange, metrics_, queue_full(max_places()));
+    return;
+  }
+  const CallId id = ++last_id_;
+  Call& call = calls_[id];
+  call.id = id;
+  call.arrived = Clock::now();
+  call.preparation = std::make_shared<Preparation>();
+  call.preparation->endpoint = endpoint;
+  call.preparation->body = exchange->take_body();
+  call.exchange = std::move(exchange);
+  places_taken_ += call.places;
+  ++num_preparing_;
+  size_.store(std::ssize(calls_));
+  // The worker never holds the exchange, which belongs to this thread.
+  workers_.run([this, id, work = call.preparation]() mutable {
+    prepare(model_, *work);
+    work.reset();
+    http_.post([this, id] { prepared(id); });
+  });
+  call.exchange->on_gone([this, id] { client_gone(id); });
+}
+
+void CallTable::prepared(CallId id) {
+  Call& call = calls_.at(id);
+  --num_preparing_;
+  const std::shared_ptr<Preparation> work = std::move(call.preparation);
+  if (call.answered) {
+    end(call);
+  } else if (work->error) {
+    refuse(call, *work->error);
+  } else if (!work->answer.empty()) {
+    answer_json(*call.exchange, std::move(work->answer));
+    call.answered = true;
+    end(call);
+  } else {
+    generate(call, *work);
+  }
+}
+
+void CallTable::generate(Call& call, const Preparation& work) {
+  const GenerationRequest& request = work.request;
+  const int64_t choices = std::ssize(work.prompts) * request.n;
+  if (choices > max_places()) {
+    refuse(call, too_many_choices(choices, max_places()));
+    return;
+  }
+  if (places_taken_ - call.places + choices > max_places()) {
+    refuse(call, queue_full(max_places()));
+    return;
+  }
+  Result<std::vector<RequestId>> ids = model_.loop->add(
+      make_request_options(request, work.prompts, model_.defaults(), deadline_us(call)));
+  if (!ids.ok()) {
+    refuse(call, to_api_error(ids.status()));
+    return;
+  }
+  places_taken_ += choices - call.places;
+  call.places = choices;
+  call.requests = *std::move(ids);
+  for (size_t i = 0; i < call.requests.size(); ++i) {
+    choices_[call.requests[i]] = {&call, static_cast<int32_t>(i)};
+  }
+  ReplyHeader header;
+  header.is_chat = request.is_chat;
+  header.id = make_reply_id(request.is_chat);
+  header.created = unix_seconds();
+  header.model = model_.card.name;
+  header.include_usage = request.include_usage;
+  header.num_logprobs = request.num_logprobs;
+  const ActiveReply::Shape shape = {request.stream, static_cast<int32_t>(work.prompts.size()),
+                                    request.n};
+  call.reply = std::make_unique<ActiveReply>(
+      call.exchange, header, shape,
+      [text = model_.text](int32_t token) { return text->token_bytes(token); });
+  call.reply->open(work.echoes);
+}
+
+void CallTable::client_gone(CallId id) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;
+  Call& call = found->second;
+  call.answered = true;
+  call.client_gone = true;
+  if (call.preparation) call.preparation->abandoned.store(true);
+  cancel_requests(call);
+}
+
+void CallTable::deliver() {
+  mailbox_.take(events_);
+  for (const RequestEvent& event : events_) deliver(event);
+}
+
+void CallTable::deliver(const RequestEvent& event) {
+  metrics_.observe(event);
+  const auto found = choices_.find(event.request);
+  if (found == choices_.end()) return;
+  const Choice choice = found->second;
+  Call& call = *choice.call;
+  if (event.finished()) {
+    choices_.erase(found);
+    call.requests.erase(std::find(call.requests.begin(), call.requests.end(), event.request));
+    --call.places;
+    --places_taken_;
+  }
+  // To somebody who is gone nothing is sent, but the totals are kept.
+  call.reply->add(choice.index, event);
+  if (call.reply->is_complete() && !call.answered) {
+    call.answered = true;
+    cancel_requests(call);  // an error of one choice ends the others
+  }
+  if (call.requests.empty()) end(call);
+}
+
+void CallTable::cancel_requests(const Call& call) {
+  for (const RequestId request : call.requests) model_.loop->cancel(request);
+}
+
+void CallTable::cancel_all() {
+  for (auto& [id, call] : calls_) {
+    cancel_requests(call);
+    if (!call.preparation || call.answered) continue;
+    call.preparation->abandoned.store(true);
+    call.answered = true;
+    answer_error(*call.exchange, metrics_, not_serving("The server has stopped."));
+  }
+}
+
+void CallTable::refuse(Call& call, const ApiError& error) {
+  answer_error(*call.exchange, metrics_, error);
+  call.answered = true;
+  end(call);
+}
+
+void CallTable::end(Call& call) {
+  if (spdlog::should_log(spdlog::level::debug)) {
+    const ReplyTotals totals = call.reply ? call.reply->totals() : ReplyTotals();
+    const int64_t total_us =
+        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - call.arrived).count();
+    const HttpRequest& request = call.exchange->request();
+    spdlog::debug(
+        "{} {}: {} prompt tokens, {} cached, {} output tokens; queued {:.1f} ms, first token after "
+        "{:.1f} ms, all after {:.1f} ms; {}",
+        request.id, request.path, totals.usage.prompt_tokens, totals.usage.cached_tokens,
+        totals.usage.completion_tokens, ms(totals.scheduled_us), ms(totals.first_token_us),
+        ms(total_us), call.client_gone ? "client gone" : finish_reason_name(totals.finish));
+  }
+  places_taken_ -= call.places;
+  calls_.erase(call.id);
+  size_.store(std::ssize(calls_));
+  if (calls_.empty() && on_empty_) std::exchange(on_empty_, nullptr)();
+}
+
+void CallTable::when_empty(std::function<void()> callback) {
+  if (calls_.empty()) {
+    callback();
+  } else {
+    on_empty_ = std::move(callback);
+  }
+}
+
+int64_t CallTable::max_places() const {
+  return int64_t{model_.max_running_requests} + config_.max_queue;
+}
+
+int64_t CallTable::deadline_us(const Call& call) const {
+  if (config_.request_timeout_s == 0) return -1;
+  const auto deadline = call.arrived + std::chrono::seconds(config_.request_timeout_s);
+  const auto left =
+      std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()).count();
+  return std::max<int64_t>(left, 1);
+}
+
+}  // namespace encore

@@ -1,0 +1,36 @@
+// A few threads for work that must hold up neither the server's thread nor the engine's.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace encore {
+
+// Jobs start in order. run() by any thread; the destructor finishes the jobs under way and drops
+// the others.
+class WorkerPool {
+ public:
+  explicit WorkerPool(int32_t num_threads);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  // `job` must not throw. Who calls this limits how many there are.
+  void run(std::function<void()> job);
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> jobs_;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace encore
