@@ -15,7 +15,7 @@ struct HttpRequest {
   std::string method;   // "GET"
   std::string path;     // "/v1/models": without the query
   std::string query;    // what follows the first '?', or empty
-  HttpHeaders headers;  // in order of arrival
+  HttpHeaders headers;  // in order of arrival; values are any bytes but control characters
   std::string body;
   // The client's X-Request-Id if it is fit to be logged (at most 128 printable ASCII characters),
   // else one of our own. Every response carries it.
@@ -28,8 +28,8 @@ struct HttpRequest {
 struct HttpResponse {
   int32_t status = 200;
   std::string content_type = "application/json";
-  std::string body;
-  HttpHeaders headers;  // further ones, such as Retry-After
+  std::string body = {};
+  HttpHeaders headers = {};  // further ones, such as Retry-After
 };
 
 }  // namespace encore

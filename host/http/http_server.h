@@ -9,6 +9,14 @@
 //
 // One thread, the server's, reads, writes and calls the handler: handlers must not block, and
 // everything of an exchange happens on that thread. Others get there with post().
+//
+// A client that closes its end counts as gone, even if it goes on reading (a half-close): an
+// abandoned request cannot be told from one that is only done sending, and the first is the rule.
+// So is a request given up whose client resets the connection, or does not answer TCP's probes
+// (about 90 s). A client may send requests ahead (pipelining); the next one is not looked at before
+// the answer to the last has been handed to the system.
+//
+// TLS is not spoken: put a proxy in front.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +32,23 @@ namespace encore {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int32_t port = 0;  // 0: any free one
-  int32_t max_connections = 4096;
+  int32_t port = 0;                // 0: any free one
+  int32_t max_connections = 4096;  // more are told 503; of many at once, some only closed
+  // Of a body, without chunks' frames; beyond: 413, at once if Content-Length says so.
   int64_t max_body_bytes = int64_t{32} << 20;
+  // Of request line and headers together, of trailers, of a chunk's head; beyond: 431.
   int32_t max_header_bytes = 16 << 10;
   // A connection that brings nothing for this long, between requests or in the middle of one, is
-  // closed (408 in the middle of one). Requests that are being answered have no limit here.
+  // closed (408 in the middle of one). Headers must be whole within it, and a body must come at
+  // 1 KiB/s on the whole beyond it, or a byte now and then could hold a connection for ever. It
+  // also limits how long a complete answer may wait for a client that reads nothing. Requests that
+  // are being answered have no limit here.
   int64_t idle_timeout_ms = 75'000;
-  // Bytes of answers that a client may leave unread; beyond them it counts as gone.
+  // Bytes of a stream that a client may leave unread, beyond what the system buffers; more, and it
+  // counts as gone.
   int64_t max_unread_bytes = int64_t{8} << 20;
-  // The body of the answers that the server gives by itself (400, 408, 413, 431, 503).
-  // `message` is valid UTF-8.
+  // The body of the answers that the server gives by itself (400, 408, 413, 417, 431, 500, 503), as
+  // JSON. `message` is valid UTF-8. Without it the body is the message, as plain text.
   std::function<std::string(int32_t status, std::string_view message)> error_body;
 };
 
@@ -59,7 +73,8 @@ class HttpExchange {
   // Moves the body out, for who needs it longer than the exchange.
   virtual std::string take_body() = 0;
 
-  // A whole answer. REQUIRES: nothing was answered before.
+  // A whole answer. Date, Content-Length, Connection and X-Request-Id are the server's to add.
+  // REQUIRES: nothing was answered before.
   virtual void respond(HttpResponse response) = 0;
 
   // The head of an answer whose length is not known (chunked; for HTTP/1.0 the end of the
@@ -70,11 +85,13 @@ class HttpExchange {
   virtual void write(std::string_view data) = 0;
   virtual void finish() = 0;
 
-  // False once the client has closed its end, been closed for reading too slowly, or failed.
+  // False once the client has closed its end, been closed for reading too slowly, or failed; once
+  // the answer is complete; once the server was stopped. All else but request() does nothing then.
   virtual bool is_open() const = 0;
   // Called once, on the server's thread, as soon as the client is found to be gone before its
   // answer was complete; while a request is being answered the connection is watched for that.
-  // Not called after respond() or finish(). At once, if it is gone already.
+  // Not called after respond() or finish(), nor by stop(). At once, if it is gone already. Must not
+  // throw.
   virtual void on_gone(std::function<void()> callback) = 0;
 };
 
@@ -96,14 +113,16 @@ class HttpServer {
   // Starts the thread. Once. An exception from `handler` becomes a 500 with error_body.
   virtual void start(HttpHandler handler) = 0;
 
-  // Runs `work` on the server's thread, in order. After stop() nothing more is run.
+  // Runs `work` on the server's thread, in order; it must not throw. After stop() nothing more is
+  // run.
   virtual void post(std::function<void()> work) = 0;
 
   // New connections are refused from now on, idle ones closed, and the others after the answer that
   // is under way. Any thread.
   virtual void drain() = 0;
 
-  // Closes every connection and ends the thread. Idempotent.
+  // Closes every connection and ends the thread. Idempotent. Not by the server's thread. Exchanges
+  // may outlive it.
   virtual void stop() = 0;
 
   virtual HttpStats stats() const = 0;

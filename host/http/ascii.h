@@ -1,0 +1,18 @@
+// Comparing text as HTTP does: ASCII letters without case, whatever the locale.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+namespace encore {
+
+constexpr char ascii_lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+inline bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return ascii_lower(x) == ascii_lower(y); });
+}
+
+}  // namespace encore

@@ -1,0 +1,38 @@
+// What all connections of one server share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "http/http_server.h"
+#include "http/request_id.h"
+
+namespace encore {
+
+// HttpStats as it is counted: by the server's thread, read by any.
+struct HttpCounters {
+  std::atomic<int64_t> connections_open = 0;
+  std::atomic<int64_t> connections_accepted = 0;
+  std::atomic<int64_t> connections_refused = 0;
+  std::atomic<int64_t> requests = 0;
+  std::atomic<int64_t> requests_refused = 0;
+  std::atomic<int64_t> clients_gone = 0;
+
+  HttpStats read() const;
+};
+
+// The server's thread only, but for `counters`.
+struct HttpContext {
+  HttpOptions options;
+  HttpHandler handler;
+  HttpCounters counters;
+  RequestIds ids;
+  bool draining = false;  // every answer is its connection's last
+};
+
+// An answer that the server gives by itself.
+HttpResponse error_response(const HttpContext& context, int32_t status, std::string_view message);
+
+}  // namespace encore

@@ -1,0 +1,323 @@
+#include "http/session.h"
+
+#include <cassert>
+#include <utility>
+
+#include "http/exchange.h"
+
+namespace encore {
+namespace {
+
+constexpr size_t kMaxReadAhead = 64 << 10;
+
+// A body must come at this rate on the whole, or a client could hold a connection for ever with a
+// byte now and then. A head must be whole within the idle limit.
+constexpr int64_t kMinBodyBytesPerSecond = 1024;
+
+// How long a client may take to close its end after ours.
+constexpr int64_t kLingerQuietMs = 2'000;
+constexpr int64_t kLingerMs = 10'000;
+
+}  // namespace
+
+HttpSession::HttpSession(HttpContext& context, std::function<void()> wake, int64_t now_ms)
+    : context_(context),
+      wake_(std::move(wake)),
+      request_start_ms_(now_ms),
+      last_input_ms_(now_ms) {}
+
+HttpSession::~HttpSession() { stop(); }
+
+// --- What comes in -----------------------------------------------------------------------------
+
+bool HttpSession::wants_input() const {
+  if (input_ended_) return false;
+  const bool answering = phase_ == Phase::kAnswering || phase_ == Phase::kSending;
+  return !answering || ahead_.size() < kMaxReadAhead;
+}
+
+bool HttpSession::takes_requests() const {
+  return phase_ == Phase::kIdle || phase_ == Phase::kReceiving;
+}
+
+void HttpSession::receive(std::string_view bytes, int64_t now_ms) {
+  last_input_ms_ = now_ms;
+  if (phase_ == Phase::kLingering || phase_ == Phase::kClosed) return;
+  if (takes_requests() && ahead_.empty()) {
+    const size_t used = parse(bytes, now_ms);
+    ahead_.append(bytes.substr(used));
+    return;
+  }
+  ahead_.append(bytes);
+  if (takes_requests()) parse_ahead(now_ms);
+}
+
+void HttpSession::parse_ahead(int64_t now_ms) {
+  ahead_.erase(0, parse(ahead_, now_ms));
+  if (ahead_.empty()) std::string().swap(ahead_);
+}
+
+size_t HttpSession::parse(std::string_view bytes, int64_t now_ms) {
+  if (bytes.empty()) return 0;
+  if (parser_ == nullptr) {
+    parser_ = std::make_unique<RequestParser>(
+        ParserLimits{.max_header_bytes = context_.options.max_header_bytes,
+                     .max_body_bytes = context_.options.max_body_bytes});
+    request_start_ms_ = now_ms;
+    phase_ = Phase::kReceiving;
+  }
+  const bool had_head = parser_->head_complete();
+  const size_t used = parser_->put(bytes);
+  if (parser_->refused()) {
+    refuse(parser_->refusal_status(), parser_->refusal_message());
+  } else if (parser_->complete()) {
+    dispatch();
+  } else if (!had_head && parser_->expects_continue()) {
+    output_.add_head("HTTP/1.1 100 Continue\r\n\r\n");
+  }
+  return used;
+}
+
+void HttpSession::receive_end() {
+  input_ended_ = true;
+  switch (phase_) {
+    case Phase::kAnswering:
+      return lose_client();
+    case Phase::kSending:  // the answer may still be wanted; what was sent ahead is not
+      keep_alive_ = false;
+      return;
+    default:
+      return close();
+  }
+}
+
+void HttpSession::connection_failed() {
+  input_ended_ = true;
+  if (phase_ == Phase::kAnswering || phase_ == Phase::kSending) return lose_client();
+  close();
+}
+
+// --- The request and its handler ---------------------------------------------------------------
+
+std::string HttpSession::request_id_of(const HttpRequest& request) {
+  const std::string_view given = request.header("X-Request-Id");
+  return is_fit_request_id(given) ? std::string(given) : context_.ids.next();
+}
+
+void HttpSession::dispatch() {
+  const std::unique_ptr<RequestParser> parser = std::move(parser_);
+  HttpRequest& request = parser->request();
+  request_id_ = request_id_of(request);
+  request.id = request_id_;
+  bodyless_ = request.method == "HEAD";
+  http_1_0_ = parser->is_http_1_0();
+  keep_alive_ = parser->keep_alive();
+  streaming_ = false;
+  phase_ = Phase::kAnswering;
+  context_.counters.requests.fetch_add(1, std::memory_order_relaxed);
+  const auto exchange = std::make_shared<SessionExchange>(*this, std::move(request));
+  exchange_ = exchange.get();
+  call_handler(exchange);
+}
+
+void HttpSession::call_handler(const std::shared_ptr<SessionExchange>& exchange) {
+  try {
+    context_.handler(exchange);
+  } catch (...) {
+    // Its text is for nobody outside. A stream that has begun can only be cut off.
+    if (exchange_ != exchange.get()) return;
+    if (streaming_) return abandon();
+    keep_alive_ = false;
+    respond(error_response(context_, 500, "the server failed to handle the request"));
+  }
+}
+
+void HttpSession::refuse(int32_t status, std::string_view message) {
+  context_.counters.requests_refused.fetch_add(1, std::memory_order_relaxed);
+  const std::unique_ptr<RequestParser> parser = std::move(parser_);  // may own `message`
+  request_id_ = request_id_of(parser->request());
+  bodyless_ = parser->request().method == "HEAD";
+  http_1_0_ = parser->is_http_1_0();
+  keep_alive_ = false;
+  phase_ = Phase::kAnswering;
+  HttpResponse response = error_response(context_, status, message);
+  std::string body = std::move(response.body);
+  send_whole(response, std::move(body));
+}
+
+void HttpSession::refuse_connection() {
+  request_id_ = context_.ids.next();
+  keep_alive_ = false;
+  phase_ = Phase::kAnswering;
+  HttpResponse response = error_response(context_, 503,
+                                         "the server has its limit of " +
+                                             std::to_string(context_.options.max_connections) +
+                                             " connections; try again later");
+  response.headers.emplace_back("Retry-After", "1");
+  std::string body = std::move(response.body);
+  send_whole(response, std::move(body));
+}
+
+// --- The answer --------------------------------------------------------------------------------
+
+void HttpSession::begin_answer(ResponseHead& head) {
+  if (context_.draining) keep_alive_ = false;
+  if (head.status == 204 || head.status == 304) head.framing = BodyFraming::kNone;
+  if (head.framing == BodyFraming::kNone) bodyless_ = true;
+  if (head.framing == BodyFraming::kClose) keep_alive_ = false;
+  head.request_id = request_id_;
+  head.keep_alive = keep_alive_;
+  head.to_http_1_0 = http_1_0_;
+  head.now = std::time(nullptr);
+  output_.add_head(encode_head(head));
+}
+
+void HttpSession::send_whole(const HttpResponse& response, std::string body) {
+  ResponseHead head{.status = response.status,
+                    .content_type = response.content_type,
+                    .headers = &response.headers,
+                    .content_length = body.size()};
+  begin_answer(head);
+  if (!bodyless_) output_.set_body(std::move(body));
+  complete_answer();
+}
+
+void HttpSession::respond(HttpResponse response) {
+  assert(phase_ == Phase::kAnswering && !streaming_ && "one answer to a request");
+  if (streaming_) return;
+  std::string body = std::move(response.body);
+  send_whole(response, std::move(body));
+}
+
+void HttpSession::start_stream(int32_t status, std::string_view content_type,
+                               const HttpHeaders& headers) {
+  assert(phase_ == Phase::kAnswering && !streaming_ && "one answer to a request");
+  if (streaming_) return;
+  ResponseHead head{.status = status,
+                    .content_type = content_type,
+                    .headers = &headers,
+                    .framing = http_1_0_ ? BodyFraming::kClose : BodyFraming::kChunked};
+  begin_answer(head);
+  streaming_ = true;
+  if (!bodyless_ && head.framing == BodyFraming::kChunked) output_.start_chunks();
+  wake_();
+}
+
+void HttpSession::write(std::string_view data) {
+  assert(streaming_ && "start_stream() comes first");
+  if (!streaming_ || bodyless_ || data.empty()) return;
+  output_.append(data);
+  wake_();
+}
+
+void HttpSession::finish() {
+  assert(streaming_ && "start_stream() comes first");
+  if (!streaming_) return;
+  output_.end();
+  complete_answer();
+}
+
+void HttpSession::complete_answer() {
+  phase_ = Phase::kSending;
+  last_output_ms_ = -1;
+  streaming_ = false;
+  if (exchange_ != nullptr) std::exchange(exchange_, nullptr)->cut_loose();
+  wake_();
+}
+
+void HttpSession::abandon() {
+  // Without chunks a cut answer looks like a whole one, unless the connection is reset.
+  must_reset_ = streaming_ && http_1_0_;
+  exchange_->cut_loose();
+  exchange_ = nullptr;
+  close();
+  wake_();
+}
+
+// --- What goes out -----------------------------------------------------------------------------
+
+void HttpSession::sent(size_t bytes, int64_t now_ms) {
+  output_.consume(bytes);
+  last_output_ms_ = now_ms;
+}
+
+void HttpSession::check_unread() {
+  if (phase_ != Phase::kAnswering) return;
+  if (static_cast<int64_t>(output_.pending_bytes()) > context_.options.max_unread_bytes) {
+    must_reset_ = true;
+    lose_client();
+  }
+}
+
+bool HttpSession::advance(int64_t now_ms) {
+  if (phase_ == Phase::kSending && output_.empty()) {
+    if (keep_alive_ && !context_.draining) {
+      phase_ = Phase::kIdle;
+      last_input_ms_ = now_ms;  // the idle time starts here
+    } else if (input_ended_) {
+      close();
+    } else {
+      phase_ = Phase::kLingering;
+      ahead_.clear();
+      lingering_since_ms_ = now_ms;
+      last_input_ms_ = now_ms;
+    }
+  }
+  if (phase_ != Phase::kIdle || ahead_.empty()) return false;
+  parse_ahead(now_ms);
+  return true;
+}
+
+// --- Time and ends -----------------------------------------------------------------------------
+
+void HttpSession::check_time(int64_t now_ms) {
+  const int64_t idle_ms = context_.options.idle_timeout_ms;
+  const int64_t quiet_ms = now_ms - last_input_ms_;
+  switch (phase_) {
+    case Phase::kIdle:
+      if (quiet_ms > idle_ms) close();
+      return;
+    case Phase::kReceiving: {
+      const int64_t allowed_ms = idle_ms + parser_->body_bytes() * 1000 / kMinBodyBytesPerSecond;
+      if (quiet_ms > idle_ms || now_ms - request_start_ms_ > allowed_ms) {
+        refuse(408, "the request did not arrive in time: the limit is " + std::to_string(idle_ms) +
+                        " ms for its headers, and between any two pieces of its body");
+      }
+      return;
+    }
+    case Phase::kSending:
+      if (last_output_ms_ < 0) last_output_ms_ = now_ms;
+      if (now_ms - last_output_ms_ > idle_ms) connection_failed();
+      return;
+    case Phase::kLingering:
+      if (quiet_ms > kLingerQuietMs || now_ms - lingering_since_ms_ > kLingerMs) close();
+      return;
+    default:
+      return;
+  }
+}
+
+void HttpSession::drain() {
+  if (phase_ == Phase::kIdle) close();
+}
+
+void HttpSession::stop() {
+  if (exchange_ != nullptr) std::exchange(exchange_, nullptr)->cut_loose();
+  close();
+}
+
+void HttpSession::lose_client() {
+  context_.counters.clients_gone.fetch_add(1, std::memory_order_relaxed);
+  close();
+  if (exchange_ == nullptr) return;
+  const auto callback = std::exchange(exchange_, nullptr)->lose_client();
+  if (callback) callback();
+}
+
+void HttpSession::close() {
+  phase_ = Phase::kClosed;
+  parser_ = nullptr;
+  std::string().swap(ahead_);
+}
+
+}  // namespace encore
