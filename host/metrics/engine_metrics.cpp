@@ -10,7 +10,7 @@ constexpr std::array<const char*, 5> kStageNames = {"schedule", "build", "submit
                                                     "process"};
 
 double as_double(int64_t value) { return static_cast<double>(value); }
-double seconds(int64_t ns) { return as_double(ns) * 1e-9; }
+double seconds(int64_t ns) { return as_double(ns) / 1e9; }
 
 }  // namespace
 

@@ -16,7 +16,7 @@ const prometheus::Histogram::BucketBoundaries kRequestSeconds = {
 const prometheus::Histogram::BucketBoundaries kTokens = {
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000};
 
-double seconds(int64_t us) { return static_cast<double>(us) * 1e-6; }
+double seconds(int64_t us) { return static_cast<double>(us) / 1e6; }
 
 }  // namespace
 
