@@ -14,6 +14,10 @@ namespace {
 // Enough that one long prompt does not hold up the others; templates take turns anyway.
 constexpr int32_t kWorkers = 2;
 
+// Bodies that wait for a worker, in bodies of the largest size that is allowed: memory that clients
+// can make the server hold.
+constexpr int64_t kLargestBodies = 8;
+
 int64_t unix_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -28,6 +32,17 @@ ApiError queue_full(int64_t limit) {
   error.message = "The queue is full: " + std::to_string(limit) +
                   " replies are running or waiting, which is scheduler.max_running_requests plus "
                   "server.max_queue. Try again later.";
+  error.type = "rate_limit_error";
+  error.code = "queue_full";
+  return error;
+}
+
+ApiError too_much_to_read(int64_t limit_bytes) {
+  ApiError error;
+  error.http_status = 429;
+  error.message = "Over " + std::to_string(limit_bytes) +
+                  " bytes of requests wait to be read, which is " + std::to_string(kLargestBodies) +
+                  " times server.max_body_bytes. Try again later.";
   error.type = "rate_limit_error";
   error.code = "queue_full";
   return error;
@@ -56,6 +71,12 @@ void CallTable::begin(Endpoint endpoint, std::shared_ptr<HttpExchange> exchange)
     answer_error(*exchange, metrics_, queue_full(max_places()));
     return;
   }
+  const int64_t body_bytes = std::ssize(exchange->request().body);
+  const int64_t max_bytes = kLargestBodies * config_.max_body_bytes;
+  if (bytes_preparing_ + body_bytes > max_bytes) {
+    answer_error(*exchange, metrics_, too_much_to_read(max_bytes));
+    return;
+  }
   const CallId id = ++last_id_;
   Call& call = calls_[id];
   call.id = id;
@@ -65,6 +86,8 @@ void CallTable::begin(Endpoint endpoint, std::shared_ptr<HttpExchange> exchange)
   call.preparation->body = exchange->take_body();
   call.exchange = std::move(exchange);
   places_taken_ += call.places;
+  call.body_bytes = body_bytes;
+  bytes_preparing_ += body_bytes;
   ++num_preparing_;
   size_.store(std::ssize(calls_));
   // The worker never holds the exchange, which belongs to this thread.
@@ -79,6 +102,7 @@ void CallTable::begin(Endpoint endpoint, std::shared_ptr<HttpExchange> exchange)
 void CallTable::prepared(CallId id) {
   Call& call = calls_.at(id);
   --num_preparing_;
+  bytes_preparing_ -= call.body_bytes;
   const std::shared_ptr<Preparation> work = std::move(call.preparation);
   if (call.answered) {
     end(call);

@@ -62,6 +62,7 @@ class CallTable {
     std::unique_ptr<ActiveReply> reply;        // once the engine has it
     std::vector<RequestId> requests;           // of the engine, those that have not ended
     Clock::time_point arrived;
+    int64_t body_bytes = 0;
     int64_t places = 1;     // taken of max_places(): choices, or the one it will have at least
     bool answered = false;  // or its client is gone: nothing is to be sent any more
     bool client_gone = false;
@@ -95,6 +96,7 @@ class CallTable {
   CallId last_id_ = 0;
   int64_t places_taken_ = 0;
   int64_t num_preparing_ = 0;
+  int64_t bytes_preparing_ = 0;    // of their bodies
   std::atomic<int64_t> size_ = 0;  // of calls_
   WorkerPool workers_;             // last: ends first
 };

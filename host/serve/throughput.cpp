@@ -9,16 +9,17 @@ namespace {
 
 // "1,234,567".
 std::string grouped(double value) {
-  std::string text = std::to_string(std::llround(value));
-  for (size_t at = text.size(); at > 3;) {
-    at -= 3;
-    text.insert(at, ",");
+  const std::string digits = std::to_string(std::llround(value));
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
   }
   return text;
 }
 
 std::string percent(int64_t part, int64_t whole) {
-  return grouped(100.0 * static_cast<double>(part) / static_cast<double>(whole)) + " %";
+  return grouped(100.0 * static_cast<double>(part) / static_cast<double>(whole)).append(" %");
 }
 
 }  // namespace
@@ -28,9 +29,10 @@ std::string ThroughputMeter::line(const EngineStats& stats, double seconds) {
   const int64_t steps = stats.num_steps - last.num_steps;
   if (steps <= 0 || seconds <= 0.0) return {};
   const auto rate = [seconds](int64_t now, int64_t before) {
-    return grouped(static_cast<double>(now - before) / seconds) + " tokens/s";
+    return grouped(static_cast<double>(now - before) / seconds).append(" tokens/s");
   };
-  std::string line = "prompt " + rate(stats.prompt_tokens, last.prompt_tokens);
+  std::string line = "prompt ";
+  line.append(rate(stats.prompt_tokens, last.prompt_tokens));
   line.append(", generation ").append(rate(stats.generation_tokens, last.generation_tokens));
   line.append(", running ").append(std::to_string(stats.num_running));
   line.append(", waiting ").append(std::to_string(stats.num_waiting));
