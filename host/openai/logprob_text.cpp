@@ -49,8 +49,6 @@ int64_t count_begun(std::string_view bytes) {
 
 }  // namespace
 
-void LogprobText::skip_text(std::string_view text) { num_characters_ += count_begun(text); }
-
 void LogprobText::add(const RequestEvent& event, const TokenBytes& token_bytes) {
   if (!event.has_logprob || event.token < 0) return;
   const std::string bytes = token_bytes(event.token);

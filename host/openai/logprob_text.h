@@ -22,9 +22,6 @@ class LogprobText {
   LogprobText(bool is_chat, int32_t num_logprobs)
       : is_chat_(is_chat), num_logprobs_(num_logprobs) {}
 
-  // Characters that come before the first token in the text that offsets are of.
-  void skip_text(std::string_view text);
-
   // Takes the event's token, if it has a log-probability.
   void add(const RequestEvent& event, const TokenBytes& token_bytes);
 

@@ -17,14 +17,13 @@ void ReplyCollector::open(const std::vector<std::string>& echo) {
   assert(choices_.size() % echo.size() == 0);
   const size_t choices_per_prompt = choices_.size() / echo.size();
   for (size_t i = 0; i < choices_.size(); ++i) {
-    const std::string& text = echo[i / choices_per_prompt];
-    choices_[i].text = text;
-    choices_[i].logprobs.skip_text(text);
+    choices_[i].text = echo[i / choices_per_prompt];
   }
 }
 
 void ReplyCollector::add(int32_t index, const RequestEvent& event) {
-  Choice& choice = choices_.at(index);
+  assert(index >= 0 && static_cast<size_t>(index) < choices_.size());
+  Choice& choice = choices_[index];
   choice.text.append(event.text);
   if (header_.num_logprobs >= 0) choice.logprobs.add(event, token_bytes_);
   if (event.finished()) choice.finish = event.finish;

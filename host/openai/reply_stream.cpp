@@ -60,6 +60,15 @@ void ReplyStream::end_record(int32_t index, std::string_view finish_reason, std:
   out.append(header_.include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
 }
 
+void ReplyStream::append_text(int32_t index, std::string_view text, std::string& out) {
+  if (text.empty()) return;
+  begin_record(index, out);
+  if (header_.is_chat) out.append("\"content\":\"");
+  append_json_text(text, out);
+  if (header_.is_chat) out.push_back('"');
+  end_record(index, {}, out);
+}
+
 void ReplyStream::open(const std::vector<std::string>& echo, std::string& out) {
   assert(echo.empty() || num_choices_ % static_cast<int32_t>(echo.size()) == 0);
   for (int32_t i = 0; i < num_choices_; ++i) {
@@ -68,12 +77,7 @@ void ReplyStream::open(const std::vector<std::string>& echo, std::string& out) {
       out.append("\"role\":\"assistant\",\"content\":\"\"");
       end_record(i, {}, out);
     } else if (!echo.empty()) {
-      const std::string& text = echo[i / (num_choices_ / static_cast<int32_t>(echo.size()))];
-      if (!logprobs_.empty()) logprobs_[i].skip_text(text);
-      if (text.empty()) continue;
-      begin_record(i, out);
-      append_json_text(text, out);
-      end_record(i, {}, out);
+      append_text(i, echo[i / (num_choices_ / static_cast<int32_t>(echo.size()))], out);
     }
   }
 }
@@ -81,13 +85,7 @@ void ReplyStream::open(const std::vector<std::string>& echo, std::string& out) {
 void ReplyStream::add(int32_t index, const RequestEvent& event, std::string& out) {
   assert(index >= 0 && index < num_choices_);
   if (!logprobs_.empty()) logprobs_[index].add(event, token_bytes_);
-  if (!event.text.empty()) {
-    begin_record(index, out);
-    if (header_.is_chat) out.append("\"content\":\"");
-    append_json_text(event.text, out);
-    if (header_.is_chat) out.push_back('"');
-    end_record(index, {}, out);
-  }
+  append_text(index, event.text, out);
   if (event.finished()) {
     begin_record(index, out);
     end_record(index, finish_reason_text(event.finish), out);

@@ -38,6 +38,7 @@ class ReplyStream {
  private:
   void begin_record(int32_t index, std::string& out) const;
   void end_record(int32_t index, std::string_view finish_reason, std::string& out);
+  void append_text(int32_t index, std::string_view text, std::string& out);
 
   const ReplyHeader header_;
   const int32_t num_choices_;
