@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests and measures the cuda plugin on a machine with a GPU, from a build made elsewhere or here.
 #
-#   bench/gpu_suite.sh [SECTION]...      kernels backend runner reference bench baseline sanitize
+#   bench/gpu_suite.sh [SECTION]...
+#     kernels backend runner reference conformance verbs bench baseline sanitize
 #
 # Without sections it runs all. A part that fails or runs out of time costs that part: the rest runs,
 # a summary ends the output, and the exit status is 1. Each section's whole output goes to
@@ -120,6 +121,22 @@ run_reference() {
   done
 }
 
+run_conformance() {
+  part conformance 400 20 "$build/bin/encore-plugin-check" "$plugin"
+}
+
+# What people call, once each, with a small model.
+run_verbs() {
+  need_model "${ENCORE_VERB_SHAPE:-llama-3.2-1b}" || return
+  write_config
+  part "plugins list" 30 20 "$build/bin/encore" plugins list
+  part devices 30 20 "$build/bin/encore" devices
+  part doctor 60 40 "$build/bin/encore" doctor "$scratch/bench.yaml"
+  part graphs 60 30 "$build/bin/encore" graphs "$scratch/bench.yaml" --html "$logs/graphs.html"
+  part lazy 60 25 "$build/bin/encore" run "$scratch/bench.yaml" --set capture.lazy=true -p Hello \
+    --max-tokens 64 -v
+}
+
 write_config() {
   cat >"$scratch/bench.yaml" <<YAML
 model: {path: $model}
@@ -145,8 +162,8 @@ run_bench() {
   for shape in $shapes; do
     need_model "$shape" || continue
     write_config
-    part "$shape first token" 60 25 "$build/bin/encore" run "$scratch/bench.yaml" -p Hello \
-      --max-tokens 8
+    part "$shape first token" 60 40 "$build/bin/encore" run "$scratch/bench.yaml" -p Hello \
+      --max-tokens 8 -v
     bench_case "$shape decode" -p 0 -g 64 -d 1024 -b 1,8,64 -r 5
     bench_case "$shape prefill 1x4096" -p 4096 -g 0 -b 1 -r 5
     bench_case "$shape prefill 4x1024" -p 1024 -g 0 -b 4 -r 5
@@ -198,10 +215,11 @@ run_sanitize() {
 }
 
 sections=("$@")
-[ $# -eq 0 ] && sections=(kernels backend runner reference bench baseline sanitize)
+[ $# -eq 0 ] && sections=(kernels backend runner reference conformance verbs bench baseline
+  sanitize)
 for section in "${sections[@]}"; do
   case $section in
-    kernels | backend | runner | reference | bench | baseline | sanitize) ;;
+    kernels | backend | runner | reference | conformance | verbs | bench | baseline | sanitize) ;;
     *) echo "error: no section '$section'" >&2; exit 2 ;;
   esac
 done

@@ -19,9 +19,12 @@ copy() {
 }
 
 copy "$build/bin/encore"
+copy "$build/bin/encore-plugin-check"
+copy "$build/libexec/encore/encore-plugin-probe"
 find "$build/lib/encore/plugins" -maxdepth 1 -name 'encore_backend_*.so' | while read -r file; do
   copy "$file"
 done
+cp "$build"/lib/encore/plugins/*.plugin.yaml "$target/lib/encore/plugins/"
 find "$build" \( -path '*/tests/gpu/*_test' -o -path '*/tests/cuda/*_test' -o -path '*/bench/gpu/*' \
   -o -path '*/tests/runners/encore_*_test' \) -type f -perm -u+x \
   -not -path '*/CMakeFiles/*' -not -path '*/on_cpu/*' |
@@ -31,4 +34,6 @@ mkdir -p "$target/lib/host"
 ldd "$build/bin/encore" | awk '$2 == "=>" { print $3 }' |
   grep -vE '/(libc|libm|libstdc\+\+|libgcc_s|libdl|libpthread|librt)\.so' |
   while read -r library; do cp -L "$library" "$target/lib/host/"; done
+# Encore loads no plugin that somebody else could replace.
+chmod -R go-w "$target"
 du -sh "$target"
