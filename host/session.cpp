@@ -318,6 +318,7 @@ Status Session::start_engine(const DecodeOptions& decode) {
   if (tokenizer_.ok()) options.make_text = text_factory(**tokenizer_, decode);
   options.dispatch.require_graph = config().capture.require_graph;
   options.submit_ahead = submits_ahead();
+  options.prefix_cache = config().scheduler.prefix_cache;
   options.guard_check_interval = config().capture.guards ? 16 : 0;
   options.log = log_sink();
   options.captured = [this](RunnerKind kind, const CaptureReport& report) {

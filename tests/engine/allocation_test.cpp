@@ -62,18 +62,30 @@ GraphsCapture null_graphs() {
   return graphs;
 }
 
-class AllocationTest : public testing::TestWithParam<bool> {
+struct AllocationCase {
+  const char* name;
+  bool ahead;
+  bool prefix_cache;
+  int32_t num_pages;
+};
+
+class AllocationTest : public testing::TestWithParam<AllocationCase> {
  protected:
   std::unique_ptr<Engine> make_engine(const EngineOptions& options) {
     return std::move(Engine::create(model_, kv_, null_graphs(), options)).value();
   }
 
   fake::FakeModel model_;
-  fake::FakeKv kv_{{.num_pages = 4096, .page_size = 16}};
+  fake::FakeKv kv_{{.num_pages = GetParam().num_pages, .page_size = 16}};
 };
 
-INSTANTIATE_TEST_SUITE_P(SubmitAhead, AllocationTest, testing::Bool(),
-                         [](const auto& tested) { return tested.param ? "Ahead" : "InTurn"; });
+// 64 requests of 908 tokens take 3648 pages.
+INSTANTIATE_TEST_SUITE_P(Engines, AllocationTest,
+                         testing::Values(AllocationCase{"InTurn", false, true, 4096},
+                                         AllocationCase{"Ahead", true, true, 4096},
+                                         AllocationCase{"AheadEvicting", true, true, 3712},
+                                         AllocationCase{"AheadUncached", true, false, 4096}),
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST_P(AllocationTest, DecodeStepsAllocateNothing) {
   EngineOptions options;
@@ -85,8 +97,17 @@ TEST_P(AllocationTest, DecodeStepsAllocateNothing) {
                     .max_biases = 64};
   options.num_valid_tokens = 64;
   options.make_text = [] { return std::make_unique<fake::FakeText>(); };
-  options.submit_ahead = GetParam();
+  options.submit_ahead = GetParam().ahead;
+  options.prefix_cache = GetParam().prefix_cache;
   const auto engine = make_engine(options);
+  std::vector<RequestEvent> events;
+  for (int32_t i = 0; i < 64; ++i) {  // leaves pages behind
+    RequestOptions request;
+    request.prompt = fake::make_prompt(900, 1000 + i);
+    request.max_tokens = 1;
+    ASSERT_TRUE(engine->add(request).ok());
+  }
+  while (!engine->idle()) ASSERT_TRUE(engine->step(events).ok());
   for (int32_t i = 0; i < 64; ++i) {
     RequestOptions request;
     request.prompt = fake::make_prompt(8, i);
@@ -96,7 +117,6 @@ TEST_P(AllocationTest, DecodeStepsAllocateNothing) {
     request.sampling.logit_bias = {{3, 1.0F}};
     ASSERT_TRUE(engine->add(request).ok());
   }
-  std::vector<RequestEvent> events;
   for (int32_t i = 0; i < 50; ++i) ASSERT_TRUE(engine->step(events).ok());
   ASSERT_GT(num_allocations, 0) << "nothing is being counted";
   const int64_t before_ns = engine->stats().total_costs.host_ns();
@@ -108,6 +128,9 @@ TEST_P(AllocationTest, DecodeStepsAllocateNothing) {
   }
   EXPECT_EQ(num_allocations - allocations_before, 0);
   const EngineStats stats = engine->stats();
+  EXPECT_EQ(stats.num_preemptions, 0);
+  // Pages filled meanwhile took the place of those left behind.
+  EXPECT_EQ(stats.prefix_cache_evictions > 1000, GetParam().prefix_cache);
   const int64_t steps = stats.num_steps - steps_before;
   RecordProperty("host_ns_per_step",
                  std::to_string((stats.total_costs.host_ns() - before_ns) / steps));
@@ -119,7 +142,8 @@ TEST_P(AllocationTest, FinishedRequestsLeaveNothing) {
   options.limits = {.max_requests = 8, .max_tokens = 64, .max_context = 256, .max_history = 4096};
   options.num_valid_tokens = 64;
   options.make_text = [] { return std::make_unique<fake::FakeText>(); };
-  options.submit_ahead = GetParam();
+  options.submit_ahead = GetParam().ahead;
+  options.prefix_cache = GetParam().prefix_cache;
   const auto engine = make_engine(options);
   std::vector<RequestEvent> events;
   const auto run_requests = [&] {

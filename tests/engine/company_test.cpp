@@ -20,7 +20,18 @@ struct Company {
   int32_t num_pages;
   bool ahead;
   bool graphs;
+  bool prefix_cache = true;
 };
+
+// Some alone in what they say, others in groups that begin alike, some of these twice or thrice.
+RequestOptions grouped_request(int32_t number) {
+  RequestOptions request = fake::varied_request(number, 40, 40);
+  if (number % 3 == 0) return request;
+  const std::vector<int32_t> beginning = fake::make_prompt(5 + 9 * (number % 4), number % 4);
+  request.prompt.resize(std::min<size_t>(request.prompt.size(), number % 7));
+  request.prompt.insert(request.prompt.begin(), beginning.begin(), beginning.end());
+  return request;
+}
 
 class CompanyTest : public testing::TestWithParam<Company> {};
 
@@ -31,6 +42,7 @@ TEST_P(CompanyTest, RepliesAreTheSameInEveryCompany) {
   options.limits.max_tokens = company.max_tokens;
   options.kv.num_pages = company.num_pages;
   options.submit_ahead = company.ahead;
+  options.prefix_cache = company.prefix_cache;
   options.dispatch.eager_samples = 3;
   if (!company.graphs) {
     options.graphs.capture_decode = false;
@@ -40,7 +52,7 @@ TEST_P(CompanyTest, RepliesAreTheSameInEveryCompany) {
   std::map<RequestId, RequestOptions> requests;
   std::mt19937 random(11);
   for (int32_t i = 0; i < 150; ++i) {
-    RequestOptions request = fake::varied_request(i, 40, 40);
+    const RequestOptions request = grouped_request(i);
     requests[rig.add(request)] = request;
     for (uint32_t k = 0; k < random() % 8; ++k) rig.step();
   }
@@ -49,7 +61,10 @@ TEST_P(CompanyTest, RepliesAreTheSameInEveryCompany) {
     EXPECT_EQ(rig.replies[id].tokens, fake::expected_tokens(request, request.max_tokens));
     EXPECT_EQ(rig.replies[id].num_finishes, 1);
   }
-  EXPECT_EQ(rig.engine->stats().pages_used, 0);
+  rig.expect_at_rest();
+  const EngineStats stats = rig.engine->stats();
+  EXPECT_EQ(stats.prefix_cache_hits > 0, company.prefix_cache);
+  EXPECT_EQ(stats.num_preemptions > 0, company.num_pages == 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(Companies, CompanyTest,
@@ -58,6 +73,11 @@ INSTANTIATE_TEST_SUITE_P(Companies, CompanyTest,
                                          Company{"BatchAhead", 32, 64, 1024, true, true},
                                          Company{"FullCache", 16, 32, 40, false, true},
                                          Company{"FullCacheAhead", 16, 32, 40, true, true},
+                                         Company{"Uncached", 32, 64, 1024, false, true, false},
+                                         Company{"UncachedAhead", 32, 64, 1024, true, true, false},
+                                         Company{"FullUncached", 16, 32, 40, false, true, false},
+                                         Company{"FullUncachedAhead", 16, 32, 40, true, true,
+                                                 false},
                                          Company{"Eager", 8, 64, 256, false, false},
                                          Company{"SmallStepsAhead", 5, 5, 60, true, true}),
                          [](const auto& tested) { return tested.param.name; });
@@ -78,6 +98,10 @@ TEST_P(AccountingTest, PagesReturnToTheBaseline) {
   std::vector<RequestId> ids;
   for (int32_t round = 0; round < 1000; ++round) {
     RequestOptions request = fake::varied_request(round + 10000, 40, 60);
+    if (round % 2 == 0) {  // begins like many others
+      const std::vector<int32_t> beginning = fake::make_prompt(14, round % 6);
+      request.prompt.insert(request.prompt.begin(), beginning.begin(), beginning.end());
+    }
     if (random() % 10 == 0) {
       rig.device().nan_at.insert({request.prompt[0], std::ssize(request.prompt) + random() % 20});
     }
@@ -89,10 +113,11 @@ TEST_P(AccountingTest, PagesReturnToTheBaseline) {
     if (random() % 20 == 0) rig.device().nan_at.clear();
   }
   rig.run();
+  rig.expect_at_rest();
   const EngineStats stats = rig.engine->stats();
-  EXPECT_EQ(stats.pages_used, 0);
-  EXPECT_EQ(stats.num_waiting + stats.num_running, 0);
   EXPECT_GT(stats.num_preemptions, 0);
+  EXPECT_GT(stats.prefix_cache_hits, 0);
+  EXPECT_GT(stats.prefix_cache_evictions, 0);
   int64_t finished = 0;
   int64_t tokens = 0;
   for (const int64_t count : stats.finished) finished += count;
@@ -140,7 +165,7 @@ TEST_P(AccountingTest, OtherThreadsAddAndCancelDuringSteps) {
   for (std::thread& client : clients) client.join();
   rig.run();
   EXPECT_EQ(rig.replies.size(), 300U);
-  EXPECT_EQ(rig.engine->stats().pages_used, 0);
+  rig.expect_at_rest();
 }
 
 }  // namespace

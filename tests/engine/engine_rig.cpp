@@ -16,6 +16,7 @@ Rig::Rig(const RigOptions& options) {
   engine_options.end_tokens = options.end_tokens;
   engine_options.dispatch = options.dispatch;
   engine_options.submit_ahead = options.submit_ahead;
+  engine_options.prefix_cache = options.prefix_cache;
   engine_options.guard_check_interval = options.guard_check_interval;
   engine_options.log = [this](LogLevel, std::string_view line) { log.emplace_back(line); };
   if (options.text) engine_options.make_text = [] { return std::make_unique<FakeText>(); };

@@ -53,6 +53,7 @@ struct RigOptions {
   std::vector<int32_t> end_tokens{63};
   bool text = true;
   bool submit_ahead = false;
+  bool prefix_cache = true;
   int32_t guard_check_interval = 0;
 };
 
@@ -78,6 +79,12 @@ class Rig {
     return id.ok() ? *id : 0;
   }
 
+  std::vector<RequestId> add_all(std::vector<RequestOptions> options) {
+    auto ids = engine->add_all(std::move(options));
+    EXPECT_TRUE(ids.ok()) << ids.status().to_string();
+    return ids.ok() ? *ids : std::vector<RequestId>{};
+  }
+
   // One step; collects its events. Returns whether work is left.
   bool step();
 
@@ -92,6 +99,16 @@ class Rig {
     const RequestId id = add(std::move(options));
     run();
     return replies[id];
+  }
+
+  // Nothing is left of any request: no page is used, and each is either kept or free.
+  void expect_at_rest() {
+    const EngineStats stats = engine->stats();
+    EXPECT_TRUE(engine->idle());
+    EXPECT_EQ(stats.num_running, 0);
+    EXPECT_EQ(stats.num_waiting, 0);
+    EXPECT_EQ(stats.pages_used, 0);
+    EXPECT_EQ(stats.pages_used + stats.pages_cached + stats.pages_free, stats.num_pages);
   }
 
   FakeModel model;

@@ -1,13 +1,14 @@
 // A device in memory that runs steps late and in order, like a real one.
 //
 // Its KV cache holds what each position's token was, and attention reads it back through the page
-// table: a wrong page table, a page given to two requests, or a step run out of order gives wrong
-// tokens, and mostly a line in `violations` too.
+// table: a wrong page table, a page written by two requests, a page shared before it is written, or
+// a step run out of order gives wrong tokens, and mostly a line in `violations` too.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -36,7 +37,9 @@ struct Work {
 class Device {
  public:
   explicit Device(const KvOptions& kv)
-      : page_size_(kv.page_size), slots_(static_cast<size_t>(kv.num_pages) * kv.page_size) {}
+      : page_size_(kv.page_size),
+        slots_(static_cast<size_t>(kv.num_pages) * kv.page_size),
+        filled_(kv.num_pages, 0) {}
 
   // Replies that are not the model's own: by first token of the prompt, its length and the tokens.
   struct Script {
@@ -49,6 +52,7 @@ class Device {
   Status fail_wait;                     // what every wait says from now on
   std::vector<std::string> violations;  // what no correct engine makes happen
   int64_t num_steps = 0;
+  int64_t tokens_run = 0;
   int32_t most_requests = 0;  // in one step
   int32_t most_tokens = 0;
 
@@ -87,8 +91,7 @@ class Device {
     const size_t num_requests = work.kv_len.size();
     most_requests = std::max(most_requests, static_cast<int32_t>(num_requests));
     most_tokens = std::max(most_tokens, static_cast<int32_t>(work.token_ids.size()));
-    std::set<int32_t> pages(work.page_ids.begin(), work.page_ids.end());
-    require(pages.size() == work.page_ids.size(), "a page belongs to two requests");
+    tokens_run += std::ssize(work.token_ids);
     std::vector<int32_t> tokens = work.token_ids;
     for (int32_t& token : tokens) {
       if (token >= 0) continue;
@@ -96,9 +99,14 @@ class Device {
       // A row without a token is followed by a step that is thrown away: any token will do.
       token = std::max(0, last_sampled_.at(-1 - token));
     }
+    std::map<int32_t, size_t> writers;
     for (size_t request = 0; request < num_requests; ++request) {
       for (int32_t i = work.q_start[request]; i < work.q_start[request + 1]; ++i) {
-        slots_[slot_of(work, request, work.positions[i])] = {tokens[i], work.positions[i]};
+        const size_t slot = slot_of(work, request, work.positions[i]);
+        note_write(static_cast<int32_t>(slot / page_size_), work.positions[i] % page_size_);
+        require(writers.emplace(slot / page_size_, request).first->second == request,
+                "a page is written by two requests");
+        slots_[slot] = {tokens[i], work.positions[i]};
       }
     }
     last_sampled_.assign(work.logit_rows.size(), -1);
@@ -106,6 +114,13 @@ class Device {
       while (work.q_start[request + 1] <= work.logit_rows[row]) ++request;
       sample(work, row, request, tokens);
     }
+  }
+
+  // Who gets a page writes it from its start to its end, once.
+  void note_write(int32_t page, int32_t offset) {
+    if (offset == 0) filled_[page] = 0;
+    require(offset == filled_[page], "a slot is written twice or one is left out");
+    filled_[page] = offset + 1;
   }
 
   std::vector<int32_t> read_tokens(const Work& work, size_t request, int32_t end) {
@@ -183,6 +198,7 @@ class Device {
 
   int32_t page_size_;
   std::vector<Slot> slots_;
+  std::vector<int32_t> filled_;  // [num_pages], slots written since its first
   std::deque<Work> queue_;
   std::vector<int32_t> last_sampled_;
   Ticket last_ticket_ = 0;

@@ -65,6 +65,45 @@ TEST(PagePoolTest, PagesOutOfRangeAreRefused) {
   EXPECT_EQ(pool.release(-1).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(pool.release(2).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(pool.retain(2).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(pool.keep(2).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(pool.discard(-1).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(PagePoolTest, KeptPageIsNeitherUsedNorFree) {
+  PagePool pool(3);
+  std::vector<int32_t> pages;
+  ASSERT_TRUE(pool.allocate(2, pages).ok());
+  ASSERT_TRUE(pool.retain(pages[0]).ok());
+  ASSERT_TRUE(pool.keep(pages[0]).ok());
+  EXPECT_EQ(pool.num_kept(), 0) << "somebody still uses it";
+  ASSERT_TRUE(pool.keep(pages[0]).ok());
+  EXPECT_EQ(pool.num_kept(), 1);
+  EXPECT_EQ(pool.num_used(), 1);
+  EXPECT_EQ(pool.num_free(), 1);
+  EXPECT_EQ(pool.ref_count(pages[0]), 0);
+  EXPECT_EQ(pool.allocate(2, pages).code(), StatusCode::kOutOfMemory);
+  EXPECT_EQ(pool.release(pages[0]).code(), StatusCode::kInternal);
+  EXPECT_EQ(pool.keep(pages[0]).code(), StatusCode::kInternal);
+
+  ASSERT_TRUE(pool.retain(pages[0]).ok());
+  EXPECT_EQ(pool.ref_count(pages[0]), 1);
+  EXPECT_EQ(pool.num_kept(), 0);
+  EXPECT_EQ(pool.discard(pages[0]).code(), StatusCode::kInternal) << "it is used";
+  ASSERT_TRUE(pool.keep(pages[0]).ok());
+  ASSERT_TRUE(pool.discard(pages[0]).ok());
+  EXPECT_EQ(pool.num_free(), 2);
+  EXPECT_EQ(pool.retain(pages[0]).code(), StatusCode::kInternal) << "it is free";
+}
+
+TEST(PagePoolTest, HighWaterCountsKeptPagesTakenBack) {
+  PagePool pool(3);
+  std::vector<int32_t> pages;
+  ASSERT_TRUE(pool.allocate(2, pages).ok());
+  ASSERT_TRUE(pool.keep(pages[0]).ok());
+  ASSERT_TRUE(pool.allocate(1, pages).ok());
+  EXPECT_EQ(pool.high_water(), 2);
+  ASSERT_TRUE(pool.retain(pages[0]).ok());
+  EXPECT_EQ(pool.high_water(), 3);
 }
 
 }  // namespace

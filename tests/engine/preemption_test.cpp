@@ -9,17 +9,27 @@ namespace {
 using fake::Rig;
 using fake::RigOptions;
 
-class PreemptionTest : public testing::TestWithParam<bool> {};
+// Whether steps are submitted ahead, and whether there is a prefix cache.
+class PreemptionTest : public testing::TestWithParam<std::tuple<bool, bool>> {
+ protected:
+  PreemptionTest() {
+    options_.submit_ahead = std::get<0>(GetParam());
+    options_.prefix_cache = std::get<1>(GetParam());
+  }
+  RigOptions options_;
+};
 
-INSTANTIATE_TEST_SUITE_P(SubmitAhead, PreemptionTest, testing::Bool(),
-                         [](const auto& tested) { return tested.param ? "Ahead" : "InTurn"; });
+INSTANTIATE_TEST_SUITE_P(Engines, PreemptionTest,
+                         testing::Combine(testing::Bool(), testing::Bool()),
+                         [](const auto& tested) {
+                           return std::string(std::get<0>(tested.param) ? "Ahead" : "InTurn") +
+                                  (std::get<1>(tested.param) ? "Cached" : "Uncached");
+                         });
 
 TEST_P(PreemptionTest, NoTokenIsRepeatedOrLost) {
-  RigOptions options;
-  options.kv = {.num_pages = 24, .page_size = 16};  // 384 tokens for 8 * 210
-  options.limits.max_history = 8 * 256;
-  options.submit_ahead = GetParam();
-  Rig rig(options);
+  options_.kv = {.num_pages = 24, .page_size = 16};  // 384 tokens for 8 * 210
+  options_.limits.max_history = 8 * 256;
+  Rig rig(options_);
   std::vector<RequestOptions> requests(8);
   std::vector<RequestId> ids;
   for (int32_t i = 0; i < 8; ++i) {
@@ -53,12 +63,10 @@ TEST_P(PreemptionTest, NoTokenIsRepeatedOrLost) {
 
 // A resumed request is longer than a step's budget and is recomputed in chunks.
 TEST_P(PreemptionTest, RecomputationIsChunkedToo) {
-  RigOptions options;
-  options.kv = {.num_pages = 20, .page_size = 4};
-  options.limits.max_requests = 4;
-  options.limits.max_tokens = 6;
-  options.submit_ahead = GetParam();
-  Rig rig(options);
+  options_.kv = {.num_pages = 20, .page_size = 4};
+  options_.limits.max_requests = 4;
+  options_.limits.max_tokens = 6;
+  Rig rig(options_);
   std::vector<RequestOptions> requests;
   std::vector<RequestId> ids;
   for (int32_t i = 0; i < 12; ++i) {
@@ -75,16 +83,16 @@ TEST_P(PreemptionTest, RecomputationIsChunkedToo) {
 }
 
 TEST_P(PreemptionTest, PreemptedRequestCanBeCancelled) {
-  RigOptions options;
-  options.kv = {.num_pages = 8, .page_size = 4};
-  options.submit_ahead = GetParam();
-  Rig rig(options);
+  options_.kv = {.num_pages = 8, .page_size = 4};
+  Rig rig(options_);
   RequestOptions request;
   request.prompt = fake::make_prompt(8, 1);
   request.max_tokens = 20;
   request.ignore_eos = true;
   const RequestId older = rig.add(request);
-  const RequestId newer = rig.add(request);
+  RequestOptions other = request;
+  other.prompt = fake::make_prompt(8, 2);
+  const RequestId newer = rig.add(other);
   while (rig.engine->stats().num_preemptions == 0) ASSERT_TRUE(rig.step());
   EXPECT_EQ(rig.engine->stats().num_waiting, 1);
   ASSERT_TRUE(rig.engine->cancel(newer).ok());

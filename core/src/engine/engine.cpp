@@ -59,6 +59,14 @@ Status check_options(const EngineOptions& options, const KvInfo& kv, const Graph
   return {};
 }
 
+// A deadline further away than the clock can count is none.
+Clock::time_point deadline_after(Clock::time_point start, int64_t deadline_us) {
+  const auto room =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::time_point::max() - start);
+  if (deadline_us < 0 || deadline_us >= room.count()) return RequestState::kNoDeadline;
+  return start + std::chrono::microseconds(deadline_us);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(Model& model, KvCache& kv, GraphsCapture graphs,
@@ -73,12 +81,13 @@ Engine::Engine(Model& model, const KvInfo& kv, GraphsCapture graphs, EngineOptio
       kv_(kv),
       options_(std::move(options)),
       graphs_(std::move(graphs)),
-      scheduler_(options_.limits, kv),
+      scheduler_(options_.limits, kv, options_.prefix_cache),
       builder_(options_.limits, kv, options_.num_valid_tokens),
       lazy_(graphs_, options_.log),
       dispatcher_(graphs_, options_.dispatch, options_.log, lazy_.pending() ? &lazy_ : nullptr) {
   for (SubmittedStep& step : steps_) step.reserve(options_.limits);
   stats_.num_pages = kv.num_pages;
+  stats_.pages_free = kv.num_pages;
 }
 
 // Runners may still write to the steps' memory: wait for them, in order.
@@ -90,15 +99,41 @@ Engine::~Engine() {
 }
 
 Result<RequestId> Engine::add(RequestOptions options) {
-  ENCORE_ASSIGN_OR_RETURN(std::unique_ptr<RequestState> request,
-                          make_request(std::move(options), options_, kv_));
-  request->added_at = Clock::now();
+  std::vector<RequestOptions> one;
+  one.push_back(std::move(options));
+  ENCORE_ASSIGN_OR_RETURN(const std::vector<RequestId> ids, add_all(std::move(one)));
+  return ids.front();
+}
+
+Result<std::vector<RequestId>> Engine::add_all(std::vector<RequestOptions> options) {
+  ENCORE_ASSIGN_OR_RETURN(std::vector<std::unique_ptr<RequestState>> requests,
+                          make_requests(std::move(options)));
+  std::vector<RequestId> ids;
+  ids.reserve(requests.size());
   const std::lock_guard lock(mutex_);
   if (!broken_.ok()) return broken_;
-  request->id = ++last_id_;
-  live_.insert(last_id_);
-  inbox_.push_back(std::move(request));
-  return last_id_;
+  for (std::unique_ptr<RequestState>& request : requests) {
+    request->id = ++last_id_;
+    ids.push_back(last_id_);
+    live_.insert(last_id_);
+    inbox_.push_back(std::move(request));
+  }
+  return ids;
+}
+
+Result<std::vector<std::unique_ptr<RequestState>>> Engine::make_requests(
+    std::vector<RequestOptions> options) const {
+  std::vector<std::unique_ptr<RequestState>> requests;
+  requests.reserve(options.size());
+  for (RequestOptions& each : options) {
+    const int64_t deadline_us = each.deadline_us;
+    ENCORE_ASSIGN_OR_RETURN(std::unique_ptr<RequestState> request,
+                            make_request(std::move(each), options_, kv_));
+    request->added_at = Clock::now();
+    request->deadline = deadline_after(request->added_at, deadline_us);
+    requests.push_back(std::move(request));
+  }
+  return requests;
 }
 
 Status Engine::cancel(RequestId id) {
@@ -132,8 +167,8 @@ Result<bool> Engine::step(std::vector<RequestEvent>& events) {
   events.clear();
   if (!broken_.ok()) return broken_;  // written by this thread only
   costs_ = {};
-  Clock::time_point time = Clock::now();
-  take_arrivals(events);
+  const Clock::time_point time = Clock::now();
+  take_arrivals(time, events);
   lap(time, costs_.schedule_ns);
   Status status;
   if (num_in_flight_ == 0) status = submit_step(false, events);
@@ -149,7 +184,8 @@ Result<bool> Engine::step(std::vector<RequestEvent>& events) {
   return !idle();
 }
 
-void Engine::take_arrivals(std::vector<RequestEvent>& events) {
+// New requests, cancels and deadlines: what changes between steps.
+void Engine::take_arrivals(Clock::time_point now, std::vector<RequestEvent>& events) {
   {
     const std::lock_guard lock(mutex_);
     std::swap(arrivals_, inbox_);
@@ -162,6 +198,9 @@ void Engine::take_arrivals(std::vector<RequestEvent>& events) {
     if (request != nullptr) end(*request, FinishReason::kCancelled, {}, events);
   }
   cancels_.clear();
+  scheduler_.find_overdue(now, overdue_);
+  for (RequestState* request : overdue_) end(*request, FinishReason::kDeadline, {}, events);
+  overdue_.clear();
 }
 
 // Plans, builds and submits a step, if there is anything to do. With `ahead` it is skipped where
@@ -204,7 +243,7 @@ Status Engine::submit_planned(SubmittedStep& step, std::vector<RequestEvent>& ev
         !dispatch.ok() || ticket.status().code() == StatusCode::kInvalidArgument;
     if (!nothing_ran) return ticket.status();
     for (const PlannedRequest& planned : step.plan) {
-      end(*planned.request, FinishReason::kError, ticket.status().message(), events);
+      fail(*planned.request, ticket.status().message(), events);
     }
     return {};
   }
@@ -277,6 +316,8 @@ void Engine::process_step(SubmittedStep& step, std::vector<RequestEvent>& events
       --request.pending_samples;
       if (!request.finished()) process_row(request, step.output, row, events);
       ++row;
+    } else if (!request.finished()) {
+      scheduler_.cache_pages(request);
     }
     --request.steps_in_flight;    // the last thing, as it keeps the request alive
     scheduler_.release(request);  // may destroy it
@@ -287,17 +328,17 @@ void Engine::process_row(RequestState& request, const StepOutput& output, int32_
                          std::vector<RequestEvent>& events) {
   const int32_t token = output.tokens[row];
   if (output.row_status[row] != static_cast<int32_t>(RowStatus::kOk)) {
-    end(request, FinishReason::kError,
-        "the model produced NaN or infinite logits at position " +
-            std::to_string(request.tokens.size()) + "; the reply cannot go on",
-        events);
+    fail(request,
+         "the model produced NaN or infinite logits at position " +
+             std::to_string(request.tokens.size()) + "; the reply cannot go on",
+         events);
     return;
   }
   if (token < 0 || token >= options_.num_valid_tokens) {
-    end(request, FinishReason::kError,
-        "the backend sampled token id " + std::to_string(token) + "; ids run from 0 to " +
-            std::to_string(options_.num_valid_tokens - 1) + ": the plugin is defective",
-        events);
+    fail(request,
+         "the backend sampled token id " + std::to_string(token) + "; ids run from 0 to " +
+             std::to_string(options_.num_valid_tokens - 1) + ": the plugin is defective",
+         events);
     return;
   }
   request.timings.last_token_us = request.us_since_added(last_step_done_);
@@ -309,6 +350,7 @@ void Engine::process_row(RequestState& request, const StepOutput& output, int32_
   accept_token(request, token, event);
   fill_logprobs(request, output, row, event);
   describe(request, event);
+  scheduler_.cache_pages(request);
   if (request.finished()) close(request);
 }
 
@@ -316,6 +358,13 @@ Status Engine::check_guards() {
   const int32_t interval = options_.guard_check_interval;
   if (interval <= 0 || counts_.num_steps % interval != 0) return {};
   return model_.check_guards();
+}
+
+// Ends a request whose keys and values may be wrong: nobody is to build on them.
+void Engine::fail(RequestState& request, std::string_view message,
+                  std::vector<RequestEvent>& events) {
+  scheduler_.forget_pages(request);
+  end(request, FinishReason::kError, message, events);
 }
 
 // Ends a request for a reason other than its own tokens.
@@ -344,10 +393,8 @@ Status Engine::fail_all(const Status& error, std::vector<RequestEvent>& events) 
     const std::lock_guard lock(mutex_);
     broken_ = error;
   }
-  take_arrivals(events);
-  for (RequestState* request : scheduler_.unfinished()) {
-    end(*request, FinishReason::kError, error.message(), events);
-  }
+  take_arrivals(Clock::now(), events);
+  for (RequestState* request : scheduler_.unfinished()) fail(*request, error.message(), events);
   publish_stats(costs_);
   return error;
 }
@@ -359,6 +406,11 @@ void Engine::publish_stats(const StepCosts& costs) {
   counts_.buckets_pending = lazy_.num_pending();
   counts_.pages_used = scheduler_.pages().num_used();
   counts_.pages_high_water = scheduler_.pages().high_water();
+  counts_.pages_cached = scheduler_.pages().num_kept();
+  counts_.pages_free = scheduler_.pages().num_free();
+  counts_.prefix_cache_queries = scheduler_.num_cache_queries();
+  counts_.prefix_cache_hits = scheduler_.num_cache_hits();
+  counts_.prefix_cache_evictions = scheduler_.num_cache_evictions();
   counts_.num_preemptions = scheduler_.num_preemptions();
   counts_.last_costs = costs;
   add_costs(costs, counts_.total_costs);

@@ -11,8 +11,8 @@
 //
 // Each step first gives every decoding request its one token, then spends what is left of
 // max_tokens on prefill chunks in order of arrival, and runs as one launch. A request's text
-// depends on its prompt, parameters and seed alone: not on its neighbours, on chunking, or on
-// having been preempted.
+// depends on its prompt, parameters and seed alone: not on its neighbours, on chunking, on what the
+// prefix cache holds, or on having been preempted. docs/scheduling.md has the whole story.
 #pragma once
 
 #include <array>
@@ -79,10 +79,13 @@ struct EngineStats {
   int32_t pages_used = 0;
   int32_t pages_high_water = 0;  // most pages ever used at once
   int32_t pages_cached = 0;      // held by no request, kept by the prefix cache; not in pages_used
+  int32_t pages_free = 0;        // the rest
   int64_t num_steps = 0;
   int64_t num_preemptions = 0;
-  int64_t steps_ahead = 0;        // submitted before the previous step's tokens were known
-  int64_t prompt_tokens = 0;      // of prompts; those computed again after preemption too
+  int64_t steps_ahead = 0;  // submitted before the previous step's tokens were known
+  // Of prompts, computed in steps: not those found in the prefix cache; those computed again after
+  // preemption too.
+  int64_t prompt_tokens = 0;
   int64_t generation_tokens = 0;  // sent in events
   // Tokens of prompts looked up in the prefix cache, once a request, and those found there.
   int64_t prefix_cache_queries = 0;
@@ -148,7 +151,9 @@ class Engine {
 
   Engine(Model& model, const KvInfo& kv, GraphsCapture graphs, EngineOptions options);
 
-  void take_arrivals(std::vector<RequestEvent>& events);
+  void take_arrivals(Clock::time_point now, std::vector<RequestEvent>& events);
+  Result<std::vector<std::unique_ptr<RequestState>>> make_requests(
+      std::vector<RequestOptions> options) const;
   Status submit_step(bool ahead, std::vector<RequestEvent>& events);
   Status submit_planned(SubmittedStep& step, std::vector<RequestEvent>& events);
   void note_submitted(SubmittedStep& step);
@@ -158,6 +163,7 @@ class Engine {
   void process_row(RequestState& request, const StepOutput& output, int32_t row,
                    std::vector<RequestEvent>& events);
   Status check_guards();
+  void fail(RequestState& request, std::string_view message, std::vector<RequestEvent>& events);
   void end(RequestState& request, FinishReason reason, std::string_view message,
            std::vector<RequestEvent>& events);
   void close(RequestState& request);
@@ -183,6 +189,7 @@ class Engine {
   StepCosts costs_;                 // of the step being made
   std::vector<std::unique_ptr<RequestState>> arrivals_;
   std::vector<RequestId> cancels_;
+  std::vector<RequestState*> overdue_;
   EngineStats counts_;
 
   // Shared with add(), cancel(), idle() and stats().

@@ -58,6 +58,7 @@ void describe(const RequestState& request, RequestEvent& event) {
   event.request = request.id;
   event.finish = request.finish;
   event.prompt_tokens = request.prompt_size;
+  event.cached_tokens = request.cached_tokens;
   event.output_tokens = request.num_output();
   event.num_preemptions = request.num_preemptions;
   event.timings = request.timings;

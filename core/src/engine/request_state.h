@@ -18,6 +18,8 @@ namespace encore {
 // is `num_computed`, which goes back to 0 on preemption. Prefill, decode and recomputation are the
 // same thing: bring num_computed up to num_tokens(), and sample at the end.
 struct RequestState {
+  static constexpr auto kNoDeadline = std::chrono::steady_clock::time_point::max();
+
   RequestState() : stops({}) {}
 
   RequestId id = 0;
@@ -38,6 +40,10 @@ struct RequestState {
   StopMatcher stops;
 
   std::vector<int32_t> pages;
+  // Of the pages, how many from the first on are in the prefix cache.
+  int32_t num_cached_pages = 0;
+  bool fills_cache = true;      // false once a page it builds on was taken out of the cache
+  int32_t cached_tokens = 0;    // of the prompt, found when first admitted
   int32_t num_computed = 0;     // tokens whose keys and values submitted steps write
   int32_t pending_samples = 0;  // tokens that submitted steps sample and the host has not seen
   int32_t pending_row = -1;     // logits row of the newest of them in its step
@@ -47,6 +53,7 @@ struct RequestState {
   int32_t num_preemptions = 0;
   bool admitted_before = false;
   std::chrono::steady_clock::time_point added_at;
+  std::chrono::steady_clock::time_point deadline = kNoDeadline;
   RequestTimings timings;
 
   bool finished() const { return finish != FinishReason::kNone; }
