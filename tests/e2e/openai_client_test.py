@@ -30,7 +30,7 @@ CHAT_MESSAGES = [
     {"role": "user", "content": "Name three primary colours and one thing of each colour."}]
 CHAT_TEXT = "The primary colours are:\n\nRed is the most"
 CHAT_TOKENS = 11
-LOGPROB_ERROR = 0.25  # of 4-bit weights with 8-bit activations, against float32
+LOGPROB_ERROR = 0.02  # against float32
 STORY = [{"role": "user", "content": "Tell me a very long story about a lighthouse."}]
 BLUE = 4461  # the token " blue"
 NEWLINE = 198  # the token "\n"
@@ -185,7 +185,7 @@ class ChatTest(unittest.TestCase):
             [binary(), "run", server.config, "--quiet", "--chat", "--prompt",
              CHAT_MESSAGES[0]["content"], "--json", "--logprobs", "2", "--max-tokens", "11"],
             capture_output=True, text=True, check=True)
-        (expected,) = json.loads(run.stdout)["replies"]
+        (expected,) = json.loads(run.stdout)["requests"]
         entries = chat(logprobs=True, top_logprobs=2).choices[0].logprobs.content
         self.assertEqual(expected["text"], "".join(entry.token for entry in entries))
         for entry, other in zip(entries, expected["logprobs"], strict=True):
@@ -308,12 +308,12 @@ class SamplingTest(unittest.TestCase):
     def test_penalties_end_repetition(self):
         prompt = "one two " * 12 + "one"
         plain = complete(prompt, max_tokens=20).choices[0].text
-        self.assertEqual(plain, " two one" * 10)
+        self.assertGreaterEqual(plain.count("two"), 12)
         for penalty in ({"frequency_penalty": 2}, {"presence_penalty": 2, "frequency_penalty": 1},
                         {"extra_body": {"repetition_penalty": 2.0}}):
             with self.subTest(penalty):
                 text = complete(prompt, max_tokens=20, **penalty).choices[0].text
-                self.assertLess(text.count(" one"), 9)
+                self.assertLess(text.count("two"), 8)
 
     def test_min_tokens_puts_the_end_off(self):
         hi = [{"role": "user", "content": "Say hi."}]
