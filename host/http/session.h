@@ -1,8 +1,8 @@
 // HTTP/1.1 on one connection, without the connection: bytes in, bytes out, and what time it is.
 //
 // Requests are taken one by one: the next is not looked at before the answer to the last has left
-// for the client. Meanwhile a client may send some bytes ahead (kMaxReadAhead); those who send more
-// are not read from until then.
+// for the client. Meanwhile a client may send 64 KiB ahead; those who send more are not read from
+// until then.
 #pragma once
 
 #include <array>

@@ -27,7 +27,7 @@ class TestServer {
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
 
-  HttpServer& server() { return *server_; }
+  HttpServer& server() const { return *server_; }
   int32_t port() const { return server_->port(); }
   HttpClient connect(int receive_buffer_bytes = 0) const {
     return HttpClient(port(), receive_buffer_bytes);
