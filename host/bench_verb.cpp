@@ -1,4 +1,5 @@
 // encore bench CONFIG: tokens per second of each kind of runner, against the device's limits.
+// (`encore bench serve`, which measures a server from outside, is bench_serve.cpp's.)
 //
 // Steps are made directly, without the engine: what is timed is the runner. The device's limits
 // are measured in the same run, because a shared machine changes from minute to minute.
@@ -12,6 +13,7 @@
 
 #include "bench_measure.h"
 #include "bench_report.h"
+#include "bench_serve.h"
 #include "config_flags.h"
 #include "exit_code.h"
 #include "interrupt.h"
@@ -291,7 +293,12 @@ void declare_bench(CLI::App& app, VerbAction& action) {
       ->capture_default_str();
   CLI::Option* json = verb->add_flag("--json", flags->json, "One JSON object on stdout");
   verb->add_flag("--csv", flags->csv, "CSV on stdout")->excludes(json);
-  verb->callback([flags, &action] {
+  // A positional argument that CLI11 knows to be required would swallow the word "serve".
+  CLI::Option* config = verb->get_option("config")->required(false);
+  const CLI::App& serve = declare_bench_serve(*verb, action);
+  verb->callback([flags, &action, &serve, config] {
+    if (serve.parsed()) return;
+    if (config->empty()) throw CLI::RequiredError(config->get_name());
     action = [flags] {
       const Result<int> result = bench(*flags);
       return result.ok() ? *result : report_error(result.status());
