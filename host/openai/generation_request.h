@@ -37,13 +37,13 @@ struct GenerationRequest {
   std::optional<float> presence_penalty;
   std::optional<float> frequency_penalty;
   std::optional<uint64_t> seed;
-  std::vector<TokenBias> logit_bias;
+  std::vector<TokenBias> logit_bias;  // ascending by token, at most 1,024
 
   std::optional<int32_t> max_tokens;  // max_completion_tokens wins over max_tokens
   int32_t min_tokens = 0;
   bool ignore_eos = false;
-  std::vector<std::string> stop;  // at most 16 of at most 1,000 bytes (OpenAI allows 4)
-  std::vector<int32_t> stop_token_ids;
+  std::vector<std::string> stop;            // at most 16 of at most 1,000 bytes (OpenAI allows 4)
+  std::vector<int32_t> stop_token_ids;      // at most 128
   bool include_stop_str_in_output = false;  // refused if true
 
   int32_t n = 1;  // choices of each prompt
@@ -65,12 +65,12 @@ struct ApiLimits {
   int32_t max_stop_bytes = 1000;
 };
 
-// Reads a body. Depth is limited to 64 levels; duplicate keys: the last one wins; fields that
-// OpenAI or vLLM know and that change nothing here are accepted, unknown ones are ignored; those
-// that would change the reply and are not built (response_format other than text, functions,
-// audio, best_of != n, suffix, echo with logprobs, prompt_logprobs) are refused by name.
-// Never throws, never recurses with the body's depth.
-// Returns the error to answer with, or nothing.
+// Reads a body of at most 64 levels and 2^20 values. Of keys that stand twice, the last one counts;
+// null is not given; 1 and 1.0 are one number, "1" is none. Unknown fields are ignored, and so are
+// those that OpenAI or vLLM know and that change nothing here; those that would change the reply
+// and are not built (response_format other than text, functions, audio, best_of != n, suffix, echo
+// with logprobs, prompt_logprobs) are refused by name. Never throws, never recurses with the body's
+// depth. Returns the error to answer with, or nothing.
 std::optional<ApiError> parse_chat_request(std::string_view body, const ApiLimits& limits,
                                            GenerationRequest& out);
 std::optional<ApiError> parse_completion_request(std::string_view body, const ApiLimits& limits,

@@ -64,11 +64,9 @@ class BodyReader final : public nlohmann::json_sax<BodyJson> {
     }
     BodyJson& parent = *open_.back();
     if (parent.is_array()) return &parent.emplace_back(std::move(child));
-    // The vector's own: the map's would look through all keys for a double.
-    auto& members = parent.get_ref<BodyJson::object_t&>();
-    using Members = BodyJson::object_t::Container;
-    Members& list = members;
-    return &list.emplace_back(std::move(key_), std::move(child)).second;
+    // As a plain vector: the map would look through all its keys for a double.
+    BodyJson::object_t::Container& members = parent.get_ref<BodyJson::object_t&>();
+    return &members.emplace_back(std::move(key_), std::move(child)).second;
   }
 
   BodyJson* add(BodyJson child) {

@@ -1,6 +1,7 @@
 // A body as a tree, read within limits.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string_view>
@@ -14,8 +15,8 @@ namespace encore {
 using BodyJson = nlohmann::ordered_json;
 
 inline constexpr int32_t kMaxBodyDepth = 64;
-// Numbers, strings, keys, arrays, objects. A byte or two of a body can be a value, and a value
-// takes up to a hundred bytes of memory.
+// Everything but keys counts. Two bytes of a body can be a value, and a value takes up to a hundred
+// bytes of memory.
 inline constexpr int32_t kMaxBodyValues = 1 << 20;
 
 // Reads a JSON object of at most kMaxBodyDepth levels and kMaxBodyValues values, all text of it
