@@ -128,8 +128,8 @@ void CallTable::generate(Call& call, const Preparation& work) {
     refuse(call, queue_full(max_places()));
     return;
   }
-  Result<std::vector<RequestId>> ids = model_.loop->add(
-      make_request_options(request, work.prompts, model_.defaults(), deadline_us(call)));
+  Result<std::vector<RequestId>> ids = model_.loop->add(make_request_options(
+      request, work.prompts, model_.defaults(), model_.card.max_model_len, deadline_us(call)));
   if (!ids.ok()) {
     refuse(call, to_api_error(ids.status()));
     return;
@@ -212,22 +212,31 @@ void CallTable::refuse(Call& call, const ApiError& error) {
 }
 
 void CallTable::end(Call& call) {
-  if (spdlog::should_log(spdlog::level::debug)) {
-    const ReplyTotals totals = call.reply ? call.reply->totals() : ReplyTotals();
-    const int64_t total_us =
-        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - call.arrived).count();
-    const HttpRequest& request = call.exchange->request();
-    spdlog::debug(
-        "{} {}: {} prompt tokens, {} cached, {} output tokens; queued {:.1f} ms, first token after "
-        "{:.1f} ms, all after {:.1f} ms; {}",
-        request.id, request.path, totals.usage.prompt_tokens, totals.usage.cached_tokens,
-        totals.usage.completion_tokens, ms(totals.scheduled_us), ms(totals.first_token_us),
-        ms(total_us), call.client_gone ? "client gone" : finish_reason_name(totals.finish));
-  }
+  log(call);
   places_taken_ -= call.places;
   calls_.erase(call.id);
   size_.store(std::ssize(calls_));
   if (calls_.empty() && on_empty_) std::exchange(on_empty_, nullptr)();
+}
+
+// One line a request; nothing of what it said.
+void CallTable::log(const Call& call) {
+  if (!spdlog::should_log(spdlog::level::debug)) return;
+  const HttpRequest& request = call.exchange->request();
+  const double total_ms =
+      std::chrono::duration<double, std::milli>(Clock::now() - call.arrived).count();
+  const char* gone = call.client_gone ? ", client gone" : "";
+  if (!call.reply) {
+    spdlog::debug("{} {}: done after {:.1f} ms{}", request.id, request.path, total_ms, gone);
+    return;
+  }
+  const ReplyTotals& totals = call.reply->totals();
+  spdlog::debug(
+      "{} {}: {} prompt tokens, {} cached, {} output tokens; queued {:.1f} ms, first token after "
+      "{:.1f} ms, all after {:.1f} ms; {}{}",
+      request.id, request.path, totals.usage.prompt_tokens, totals.usage.cached_tokens,
+      totals.usage.completion_tokens, ms(totals.scheduled_us), ms(totals.first_token_us), total_ms,
+      finish_reason_name(totals.finish), gone);
 }
 
 void CallTable::when_empty(std::function<void()> callback) {

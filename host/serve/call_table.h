@@ -81,6 +81,7 @@ class CallTable {
   void cancel_requests(const Call& call);
   void refuse(Call& call, const ApiError& error);
   void end(Call& call);
+  static void log(const Call& call);
   int64_t max_places() const;
   int64_t deadline_us(const Call& call) const;
 

@@ -1,5 +1,6 @@
 #include "serve/request_options.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -26,7 +27,7 @@ SamplingParams merge_sampling(const GenerationRequest& request, SamplingParams p
 std::vector<RequestOptions> make_request_options(const GenerationRequest& request,
                                                  const std::vector<std::vector<int32_t>>& prompts,
                                                  const RequestDefaults& defaults,
-                                                 int64_t deadline_us) {
+                                                 int32_t max_request_tokens, int64_t deadline_us) {
   RequestOptions common;
   common.sampling = merge_sampling(request, defaults.sampling);
   common.max_tokens = request.max_tokens.value_or(request.is_chat ? -1 : defaults.max_tokens);
@@ -37,9 +38,12 @@ std::vector<RequestOptions> make_request_options(const GenerationRequest& reques
   std::vector<RequestOptions> requests;
   requests.reserve(prompts.size() * static_cast<size_t>(request.n));
   for (const std::vector<int32_t>& prompt : prompts) {
+    const int32_t room = max_request_tokens - static_cast<int32_t>(prompt.size());
+    const int32_t max_tokens = common.max_tokens < 0 ? -1 : std::min(common.max_tokens, room);
     for (int32_t choice = 0; choice < request.n; ++choice) {
       RequestOptions& options = requests.emplace_back(common);
       options.prompt = prompt;
+      options.max_tokens = max_tokens;
       options.sampling.seed += static_cast<uint64_t>(choice);
     }
   }
@@ -48,12 +52,12 @@ std::vector<RequestOptions> make_request_options(const GenerationRequest& reques
 
 std::optional<ApiError> check_context(const GenerationRequest& request,
                                       const std::vector<std::vector<int32_t>>& prompts,
-                                      int32_t max_tokens) {
+                                      int32_t max_request_tokens) {
   for (const std::vector<int32_t>& prompt : prompts) {
-    if (std::ssize(prompt) < max_tokens) continue;
+    if (std::ssize(prompt) < max_request_tokens) continue;
     const char* what = request.is_chat ? "messages" : "prompt";
     std::string message = "This model's maximum context length is ";
-    message.append(std::to_string(max_tokens)).append(" tokens; your ").append(what);
+    message.append(std::to_string(max_request_tokens)).append(" tokens; your ").append(what);
     message.append(request.is_chat ? " have " : " has ").append(std::to_string(prompt.size()));
     message.append(", which leaves no room for a reply. Shorten the ").append(what).append(".");
     return bad_request(std::move(message), what, "context_length_exceeded");

@@ -22,17 +22,18 @@ struct RequestDefaults {
 
 // One for each choice, those of a prompt together: choice i of a prompt has the seed plus i, so
 // that choices differ and each can be had again.
-//   prompts      ids of request.prompts, in order
-//   deadline_us  of RequestOptions
+//   prompts             ids of request.prompts, in order, all shorter than max_request_tokens
+//   max_request_tokens  of prompt and reply together; a reply ends there, whatever was asked for
+//   deadline_us         of RequestOptions
 std::vector<RequestOptions> make_request_options(const GenerationRequest& request,
                                                  const std::vector<std::vector<int32_t>>& prompts,
                                                  const RequestDefaults& defaults,
-                                                 int64_t deadline_us);
+                                                 int32_t max_request_tokens, int64_t deadline_us);
 
 // The error for a prompt that leaves no room for a single token of a reply, or nothing.
-//   max_tokens  of prompt and reply together
+//   max_request_tokens  of prompt and reply together
 std::optional<ApiError> check_context(const GenerationRequest& request,
                                       const std::vector<std::vector<int32_t>>& prompts,
-                                      int32_t max_tokens);
+                                      int32_t max_request_tokens);
 
 }  // namespace encore

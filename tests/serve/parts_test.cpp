@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "config/key_table.h"
 #include "serve/api_keys.h"
 #include "serve/event_mailbox.h"
 #include "serve/reply_id.h"
@@ -72,6 +73,13 @@ TEST(ApiKeysTest, OnlyTheWholeKeyIsTheKey) {
   }
 }
 
+TEST(ApiKeysTest, ShownConfigurationHasStarsInTheirPlace) {
+  Config config;
+  config.server.api_keys = {"secret", "another"};
+  EXPECT_EQ(show(*find_key("server.api_keys"), config), R"(["***", "***"])");
+  EXPECT_EQ(config.server.api_keys[0], "secret");
+}
+
 TEST(RoutesTest, ModelNamesMayBeEncoded) {
   EXPECT_EQ(find_route("/v1/models/org%2Fname")->endpoint, Endpoint::kModel);
   EXPECT_EQ(model_in_path("/v1/models/org%2Fname"), "org/name");
@@ -94,7 +102,7 @@ TEST(RequestOptionsTest, WhatIsGivenWinsOverDefaults) {
   request.num_logprobs = 3;
   request.min_tokens = 2;
   request.stop_token_ids = {9};
-  const auto options = make_request_options(request, {{1, 2}}, defaults, 1000);
+  const auto options = make_request_options(request, {{1, 2}}, defaults, 100, 1000);
   ASSERT_EQ(options.size(), 1U);
   EXPECT_THAT(options[0].prompt, ElementsAre(1, 2));
   EXPECT_EQ(options[0].sampling.temperature, 0.0F);
@@ -108,16 +116,24 @@ TEST(RequestOptionsTest, WhatIsGivenWinsOverDefaults) {
   EXPECT_EQ(options[0].max_tokens, 16);
   EXPECT_EQ(options[0].deadline_us, 1000);
   request.is_chat = true;
-  EXPECT_EQ(make_request_options(request, {{1}}, defaults, -1)[0].max_tokens, -1);
+  EXPECT_EQ(make_request_options(request, {{1}}, defaults, 100, -1)[0].max_tokens, -1);
   request.max_tokens = 7;
-  EXPECT_EQ(make_request_options(request, {{1}}, defaults, -1)[0].max_tokens, 7);
+  EXPECT_EQ(make_request_options(request, {{1}}, defaults, 100, -1)[0].max_tokens, 7);
+}
+
+TEST(RequestOptionsTest, ReplyEndsWhereTheRoomDoesWhateverWasAskedFor) {
+  GenerationRequest request;
+  request.max_tokens = 50;
+  const auto options = make_request_options(request, {{1, 2, 3}, {1}}, {}, 52, -1);
+  EXPECT_EQ(options[0].max_tokens, 49);
+  EXPECT_EQ(options[1].max_tokens, 50);
 }
 
 TEST(RequestOptionsTest, ChoicesOfAPromptAreTogetherAndCountFromItsSeed) {
   GenerationRequest request;
   request.n = 2;
   request.seed = 100;
-  const auto options = make_request_options(request, {{1}, {2}}, {}, -1);
+  const auto options = make_request_options(request, {{1}, {2}}, {}, 100, -1);
   ASSERT_EQ(options.size(), 4U);
   EXPECT_THAT(options[1].prompt, ElementsAre(1));
   EXPECT_THAT(options[2].prompt, ElementsAre(2));
