@@ -27,8 +27,8 @@ TEST(DoorTest, WrongMethodIs405AndSaysWhichAreTaken) {
   const Client post = rig.http.post_json("/health", "");
   EXPECT_EQ(post->status, 405);
   EXPECT_EQ(post->header("Allow"), "GET, HEAD");
-  EXPECT_EQ(rig.http.send({.method = "HEAD", .path = "/health"})->status, 200);
-  EXPECT_EQ(rig.http.send({.method = "OPTIONS", .path = "/v1/completions"})->status, 405);
+  EXPECT_EQ(rig.http.send("HEAD", "/health")->status, 200);
+  EXPECT_EQ(rig.http.send("OPTIONS", "/v1/completions")->status, 405);
 }
 
 TEST(DoorTest, WhileLoadingItIsAliveButNotReady) {
@@ -87,9 +87,9 @@ TEST(DoorTest, WithKeysTheApiNeedsOneAndTheProbesDoNot) {
   ServerRig rig(config);
   rig.load();
   const auto models = [&](const std::string& authorization) {
-    HttpRequest request = {.method = "GET", .path = "/v1/models"};
-    if (!authorization.empty()) request.headers = {{"authorization", authorization}};
-    return rig.http.send(request);
+    HttpHeaders headers;
+    if (!authorization.empty()) headers = {{"authorization", authorization}};
+    return rig.http.send("GET", "/v1/models", {}, headers);
   };
   const Client without = models("");
   EXPECT_EQ(without->status, 401);

@@ -131,7 +131,13 @@ class FakeHttp : public HttpServer {
     run_posted();
   }
 
-  Client send(HttpRequest request) {
+  Client send(std::string method, std::string path, std::string body = {},
+              HttpHeaders headers = {}) {
+    HttpRequest request;
+    request.method = std::move(method);
+    request.path = std::move(path);
+    request.body = std::move(body);
+    request.headers = std::move(headers);
     Client client;
     client.answer = std::make_shared<Answer>();
     auto exchange = std::make_shared<FakeExchange>(std::move(request), client.answer);
@@ -139,9 +145,9 @@ class FakeHttp : public HttpServer {
     handler_(std::move(exchange));
     return client;
   }
-  Client get(const std::string& path) { return send({.method = "GET", .path = path}); }
-  Client post_json(const std::string& path, std::string body) {
-    return send({.method = "POST", .path = path, .body = std::move(body)});
+  Client get(std::string path) { return send("GET", std::move(path)); }
+  Client post_json(std::string path, std::string body) {
+    return send("POST", std::move(path), std::move(body));
   }
 
  private:
