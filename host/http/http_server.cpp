@@ -28,12 +28,16 @@ using boost::system::error_code;
 // only burn the thread that could free some.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
-// Signals are for the thread that waits for them: blocks all for the threads started meanwhile.
+// Signals are for the thread that waits for them: threads that are started meanwhile get none, but
+// for those that a thread causes by itself.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     sigset_t all;
     sigfillset(&all);
+    for (const int own : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP, SIGPROF}) {
+      sigdelset(&all, own);
+    }
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -73,15 +73,15 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   bool complete() const { return is_done(); }
   bool head_complete() const { return head_complete_; }
   bool expects_continue() const {
-    return head_complete_ && expects_continue_ && !is_done() && request_.body.empty();
+    return head_complete_ && expects_continue_ && !is_done() && request.body.empty();
   }
-  bool refused() const { return refusal_status_ != 0; }
+  bool refused() const { return refusal_status != 0; }
   bool http_1_0() const { return version_ == 10; }
   bool client_keeps_alive() const { return keep_alive_; }
 
-  HttpRequest request_;
-  int32_t refusal_status_ = 0;
-  std::string refusal_message_;
+  HttpRequest request;
+  int32_t refusal_status = 0;
+  std::string refusal_message;
 
  protected:
   void on_request_impl(http::verb verb, beast::string_view method, beast::string_view target,
@@ -91,15 +91,15 @@ class RequestParser::Impl final : public http::basic_parser<true> {
                      beast::error_code& error) override;
   void on_header_impl(beast::error_code& error) override;
   void on_body_init_impl(const boost::optional<uint64_t>& length, beast::error_code&) override {
-    if (length) request_.body.reserve(std::min(*length, kMaxReservedBytes));
+    if (length) request.body.reserve(std::min(*length, kMaxReservedBytes));
   }
   size_t on_body_impl(beast::string_view data, beast::error_code&) override {
-    request_.body.append(data.data(), data.size());
+    request.body.append(data.data(), data.size());
     return data.size();
   }
   void on_chunk_header_impl(uint64_t, beast::string_view, beast::error_code&) override {}
   size_t on_chunk_body_impl(uint64_t, beast::string_view data, beast::error_code&) override {
-    request_.body.append(data.data(), data.size());
+    request.body.append(data.data(), data.size());
     return data.size();
   }
   void on_finish_impl(beast::error_code&) override {}
@@ -126,8 +126,8 @@ class RequestParser::Impl final : public http::basic_parser<true> {
 };
 
 void RequestParser::Impl::refuse(int32_t status, std::string message) {
-  refusal_status_ = status;
-  refusal_message_ = std::move(message);
+  refusal_status = status;
+  refusal_message = std::move(message);
 }
 
 void RequestParser::Impl::refuse(int32_t status, std::string message, beast::error_code& error) {
@@ -158,8 +158,8 @@ void RequestParser::Impl::on_request_impl(http::verb, beast::string_view method,
   version_ = version;
   constexpr size_t kRest = 12;  // two spaces, the version, CR LF
   if (!count_head(method.size() + target.size() + kRest, error)) return;
-  request_.method = view(method);
-  if (!split_target(view(target), request_)) {
+  request.method = view(method);
+  if (!split_target(view(target), request)) {
     refuse(400, "malformed request: the target must be a path that starts with '/', in ASCII",
            error);
   }
@@ -184,7 +184,7 @@ void RequestParser::Impl::on_field_impl(http::field field, beast::string_view na
     }
     expects_continue_ = version_ >= 11;
   }
-  request_.headers.emplace_back(view(name), view(value));
+  request.headers.emplace_back(view(name), view(value));
 }
 
 void RequestParser::Impl::on_header_impl(beast::error_code& error) {
@@ -246,21 +246,21 @@ bool RequestParser::head_complete() const { return impl_->head_complete(); }
 bool RequestParser::complete() const { return impl_->complete() && !impl_->refused(); }
 
 int64_t RequestParser::body_bytes() const {
-  return static_cast<int64_t>(impl_->request_.body.size());
+  return static_cast<int64_t>(impl_->request.body.size());
 }
 
 bool RequestParser::expects_continue() const { return impl_->expects_continue(); }
 
 bool RequestParser::refused() const { return impl_->refused(); }
 
-int32_t RequestParser::refusal_status() const { return impl_->refusal_status_; }
+int32_t RequestParser::refusal_status() const { return impl_->refusal_status; }
 
-const std::string& RequestParser::refusal_message() const { return impl_->refusal_message_; }
+const std::string& RequestParser::refusal_message() const { return impl_->refusal_message; }
 
 bool RequestParser::is_http_1_0() const { return impl_->http_1_0(); }
 
 bool RequestParser::keep_alive() const { return impl_->client_keeps_alive(); }
 
-HttpRequest& RequestParser::request() { return impl_->request_; }
+HttpRequest& RequestParser::request() { return impl_->request; }
 
 }  // namespace encore

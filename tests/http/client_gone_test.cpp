@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -145,7 +146,7 @@ class StreamingServer {
       request->exchange = nullptr;
     });
     if (exchange->request().path == "/stream") exchange->start_stream(200, "text/plain", {});
-    step(request);
+    if (exchange->request().path != "/never") step(request);
   }
 
   void step(const std::shared_ptr<Request>& request) {
@@ -175,9 +176,11 @@ TEST(HttpClientGoneTest, ThousandHardClosesAreToldOnceEach) {
   HttpClient steady(server.server().port());
   for (int round = 0; round < kRounds; ++round) {
     HttpClient client(server.server().port());
-    const bool streams = random() % 2 == 0;
-    const std::string request = std::string("POST ") + (streams ? "/stream" : "/whole") +
-                                " HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
+    constexpr std::array<std::string_view, 3> kPaths = {"/stream", "/whole", "/never"};
+    const std::string_view path = kPaths[random() % 3];
+    std::string request = "POST ";
+    request += path;
+    request += " HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
     const auto moment = random() % 5;
     if (moment == 0) {
       client.send(std::string_view(request).substr(0, random() % request.size()));
@@ -185,9 +188,9 @@ TEST(HttpClientGoneTest, ThousandHardClosesAreToldOnceEach) {
       client.send(request);
       ++sent;
     }
-    if (moment == 2 && streams) client.read_until("piece ");
+    if (moment == 2 && path == "/stream") client.read_until("piece ");
     if (moment == 3) client.readable(1);
-    if (moment == 4) {
+    if (moment == 4 && path != "/never") {
       EXPECT_TRUE(client.read_answer().whole);
     }
     if (random() % 2 == 0) {
@@ -210,8 +213,9 @@ TEST(HttpClientGoneTest, ThousandHardClosesAreToldOnceEach) {
   EXPECT_EQ(server.server().stats().connections_open, 0);
   EXPECT_EQ(server.twice, 0);
   EXPECT_EQ(server.gone + server.finished, server.begun);
-  EXPECT_GT(server.gone, 100);
-  EXPECT_GT(server.finished, 100);
+  // Some 200 rounds each can only end this way.
+  EXPECT_GT(server.gone, 50);
+  EXPECT_GT(server.finished, 50);
   EXPECT_LE(server.begun, sent);  // a reset may overtake its request
 }
 

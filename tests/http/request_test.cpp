@@ -89,8 +89,10 @@ TEST(HttpRequestTest, PipelinedRequestWaitsForTheAnswerBeforeIt) {
   const auto held = server.wait_for_held(1);
   EXPECT_FALSE(client.readable(100));
   EXPECT_EQ(server.server().stats().requests, 1);
-  EXPECT_TRUE(held[0]->is_open());
-  server.run([&] { held[0]->respond({.body = "first"}); });
+  server.run([&] {
+    EXPECT_TRUE(held[0]->is_open());
+    held[0]->respond({.body = "first"});
+  });
   EXPECT_EQ(client.read_answer().body, "first");
   EXPECT_EQ(client.read_answer().headers.at("x-query"), "2");
   EXPECT_EQ(client.read_answer().headers.at("x-query"), "3");
