@@ -1,16 +1,15 @@
 #include "bench_serve.h"
 
-#include <spdlog/spdlog.h>
-
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench_serve_client.h"
 #include "bench_serve_load.h"
@@ -55,15 +54,55 @@ std::string load_text(const ServeFlags& flags) {
   return std::isfinite(flags.rate) ? text + ", at most " + most : most;
 }
 
-Result<LoadPrompts> make_prompts(const ServeFlags& flags, LoadClient& client,
-                                 const RemoteModel& model, std::mt19937_64& random) {
+struct Lengths {
+  LengthRange input;
+  LengthRange output;
+};
+
+Result<Lengths> read_lengths(const ServeFlags& flags) {
+  Lengths lengths;
+  ENCORE_ASSIGN_OR_RETURN(lengths.input, parse_length(flags.input_tokens));
+  ENCORE_ASSIGN_OR_RETURN(lengths.output, parse_length(flags.output_tokens));
+  return lengths;
+}
+
+Result<LoadPrompts> make_prompts(const ServeFlags& flags, const Lengths& lengths,
+                                 LoadClient& client, const RemoteModel& model,
+                                 std::mt19937_64& random) {
   const int64_t count = flags.requests + flags.warmup;
   if (!flags.dataset.empty()) {
     return dataset_prompts(client, model, flags.dataset, count, random);
   }
-  ENCORE_ASSIGN_OR_RETURN(const LengthRange input, parse_length(flags.input_tokens));
-  ENCORE_ASSIGN_OR_RETURN(const LengthRange output, parse_length(flags.output_tokens));
-  return random_prompts(client, model, input, output, flags.text || flags.chat, count, random);
+  return random_prompts(client, model, lengths.input, lengths.output, flags.text || flags.chat,
+                        count, random);
+}
+
+// The first flags.requests bodies are the load's, the others the warm-up's.
+LoadPlan make_plan(const ServeFlags& flags, const RemoteModel& model, const LoadPrompts& prompts,
+                   std::mt19937_64& random) {
+  LoadBodyOptions options;
+  options.model = model.name;
+  options.chat = flags.chat;
+  options.ignore_eos = flags.ignore_eos;
+  options.temperature = flags.temperature;
+  LoadPlan plan;
+  plan.path = flags.chat ? "/v1/chat/completions" : "/v1/completions";
+  plan.concurrency = flags.concurrency;
+  plan.bodies.reserve(prompts.prompts.size());
+  for (const LoadPrompt& prompt : prompts.prompts) {
+    plan.bodies.push_back(load_body(prompt, options));
+  }
+  plan.arrivals_s = arrival_times(random, flags.requests, flags.rate);
+  return plan;
+}
+
+// Moves the bodies behind the first `count` out.
+std::vector<std::string> take_rest(std::vector<std::string>& bodies, int64_t count) {
+  const auto first = bodies.begin() + count;
+  std::vector<std::string> rest(std::make_move_iterator(first),
+                                std::make_move_iterator(bodies.end()));
+  bodies.erase(first, bodies.end());
+  return rest;
 }
 
 // Some requests that do not count. Errors: kUnavailable with the first message, if all fail.
@@ -97,31 +136,18 @@ Status write_json(const std::string& path, const std::string& text) {
 
 Result<int> bench_serve(const ServeFlags& flags) {
   catch_interrupts();
+  ENCORE_ASSIGN_OR_RETURN(const Lengths lengths, read_lengths(flags));
   ENCORE_ASSIGN_OR_RETURN(const ServerUrl url, parse_server_url(flags.url));
   ENCORE_ASSIGN_OR_RETURN(
       const std::unique_ptr<LoadClient> client,
       LoadClient::open(url, flags.api_key, std::chrono::seconds(flags.timeout_s)));
   ENCORE_ASSIGN_OR_RETURN(const RemoteModel model, find_model(*client, flags.model));
   std::mt19937_64 random(flags.seed);
-  ENCORE_ASSIGN_OR_RETURN(const LoadPrompts prompts, make_prompts(flags, *client, model, random));
-
-  LoadBodyOptions options;
-  options.model = model.name;
-  options.chat = flags.chat;
-  options.ignore_eos = flags.ignore_eos;
-  options.temperature = flags.temperature;
-  LoadPlan plan;
-  plan.path = flags.chat ? "/v1/chat/completions" : "/v1/completions";
-  plan.bodies.reserve(prompts.prompts.size());
-  for (const LoadPrompt& prompt : prompts.prompts)
-    plan.bodies.push_back(load_body(prompt, options));
-  const auto counted =
-      plan.bodies.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(
-                                plan.bodies.size(), static_cast<size_t>(flags.requests)));
-  std::vector<std::string> warm_up_bodies(counted, plan.bodies.end());
-  plan.bodies.erase(counted, plan.bodies.end());
-  plan.arrivals_s = arrival_times(random, static_cast<int64_t>(plan.bodies.size()), flags.rate);
-  plan.concurrency = flags.concurrency;
+  ENCORE_ASSIGN_OR_RETURN(const LoadPrompts prompts,
+                          make_prompts(flags, lengths, *client, model, random));
+  if (interrupted()) return kExitInterrupted;
+  LoadPlan plan = make_plan(flags, model, prompts, random);
+  std::vector<std::string> warm_up_bodies = take_rest(plan.bodies, flags.requests);
   ENCORE_RETURN_IF_ERROR(warm_up(*client, plan.path, std::move(warm_up_bodies)));
 
   const LoadOutcome outcome = run_load(*client, plan, "requests");
