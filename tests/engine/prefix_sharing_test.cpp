@@ -152,6 +152,17 @@ TEST_P(PrefixSharingTest, KeptPagesMakeRoomForOthers) {
   EXPECT_EQ(rig.engine->stats().prefix_cache_evictions, 5 * 15);
 }
 
+// Ten pages are kept; eight more take the six free ones and the last two of these.
+TEST_P(PrefixSharingTest, APrefixIsCutFromItsEnd) {
+  options_.kv.num_pages = 16;
+  Rig rig(options_);
+  const RequestOptions first = request(fake::make_prompt(40, 25), 1);
+  rig.run_alone(first);
+  rig.run_alone(request(fake::make_prompt(32, 26), 1));
+  EXPECT_EQ(rig.engine->stats().prefix_cache_evictions, 2);
+  EXPECT_EQ(rig.run_alone(first).last.cached_tokens, 32);
+}
+
 TEST_P(PrefixSharingTest, LeastRecentlyUsedPrefixGoesFirst) {
   options_.kv.num_pages = 12;
   Rig rig(options_);

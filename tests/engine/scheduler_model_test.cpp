@@ -28,6 +28,7 @@ struct Setup {
 class SchedulerModelTest : public testing::TestWithParam<Setup> {
  protected:
   static constexpr int32_t kPageSize = 4;
+  static constexpr int32_t kMaxBiases = 4;  // of one step and of one request
 
   // A request, and the tokens that submitted steps have sampled for it but the host has not seen.
   struct Tracked {
@@ -53,6 +54,8 @@ class SchedulerModelTest : public testing::TestWithParam<Setup> {
     for (int32_t i = draw(10); i >= 0; --i) state->tokens.push_back(draw(2));
     state->prompt_size = static_cast<int32_t>(state->tokens.size());
     state->max_output = 1 + draw(24);
+    if (draw(2) == 0) state->biases.resize(1 + draw(kMaxBiases));
+    state->num_caller_biases = static_cast<int32_t>(state->biases.size());
     tracked_[last_id_] = {&scheduler_.add(std::move(state)), {}};
   }
 
@@ -119,7 +122,12 @@ class SchedulerModelTest : public testing::TestWithParam<Setup> {
     Plan plan;
     if (!scheduler_.plan_step(!ahead, plan) || plan.empty()) return;
     int32_t num_tokens = 0;
-    for (const PlannedRequest& planned : plan) num_tokens += planned.num_tokens;
+    int32_t num_biases = 0;
+    for (const PlannedRequest& planned : plan) {
+      num_tokens += planned.num_tokens;
+      if (planned.samples) num_biases += planned.request->num_bias_entries();
+    }
+    EXPECT_LE(num_biases, kMaxBiases);
     EXPECT_LE(num_tokens, GetParam().max_tokens);
     EXPECT_LE(std::ssize(plan), GetParam().max_requests);
     if (draw(30) == 0) {  // refused
@@ -196,7 +204,8 @@ class SchedulerModelTest : public testing::TestWithParam<Setup> {
   std::mt19937 random_{17};
   Scheduler scheduler_{{.max_requests = GetParam().max_requests,
                         .max_tokens = GetParam().max_tokens,
-                        .max_context = 64},
+                        .max_context = 64,
+                        .max_biases = kMaxBiases},
                        {.num_pages = GetParam().num_pages, .page_size = kPageSize},
                        GetParam().prefix_cache};
   std::map<RequestId, Tracked> tracked_;  // those that may have pages
