@@ -53,7 +53,11 @@ Result<LoadedConfig> load(const ServeFlags& flags) {
   ENCORE_ASSIGN_OR_RETURN(LoadedConfig loaded, flags.config.load());
   ServerConfig& server = loaded.config.server;
   server.api_keys.insert(server.api_keys.end(), flags.api_keys.begin(), flags.api_keys.end());
-  if (const char* key = std::getenv("ENCORE_API_KEY")) server.api_keys.emplace_back(key);
+  if (const char* key = std::getenv("ENCORE_API_KEY")) {
+    // Somebody wants a key and has none: not a server without keys.
+    if (*key == '\0') return invalid_argument("ENCORE_API_KEY is empty; give it a key or unset it");
+    server.api_keys.emplace_back(key);
+  }
   ENCORE_ASSIGN_OR_RETURN(server.api_keys, load_api_keys(server));
   if (server.model_name.empty()) {
     std::filesystem::path path = loaded.config.model.path;

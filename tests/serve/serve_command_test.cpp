@@ -212,8 +212,15 @@ TEST(ServeCommandTest, SigtermLetsWhatRunsEndAndExitsWithZero) {
   EXPECT_EQ(server.wait(20), 0) << server.log();
 }
 
+// Whether the signal comes before the model is there or just after.
+TEST(ServeCommandTest, SigtermWhileLoadingExitsWithZero) {
+  ServeProcess server({tiny_config()});
+  ASSERT_TRUE(server.wait_for_line("loading; ")) << server.log();
+  server.send_signal(SIGTERM);
+  EXPECT_EQ(server.wait(20), 0) << server.log();
+}
+
 TEST(ServeCommandTest, WhatDoesNotEndInTimeIsCancelled) {
-  // An answer that is not read keeps its request neither running nor waiting.
   ServeProcess server({tiny_config("drain_timeout_s: 0")});
   ASSERT_TRUE(server.wait_until_ready()) << server.log();
   std::vector<HttpClient> clients;
@@ -275,6 +282,13 @@ TEST(ServeCommandTest, KeysComeFromFlagsVariablesAndConfigurationAndAreNeverShow
     EXPECT_EQ(client.read_answer().status_line, "HTTP/1.1 200 OK") << key;
     EXPECT_THAT(server.log(), Not(HasSubstr(key)));
   }
+}
+
+TEST(ServeCommandTest, EmptyKeysDoNotOpenTheServer) {
+  ServeProcess variable({tiny_config()}, {"ENCORE_API_KEY="});
+  EXPECT_EQ(variable.wait(20), 2);
+  ServeProcess flag({tiny_config(), "--api-key", ""});
+  EXPECT_EQ(flag.wait(20), 2);
 }
 
 TEST(ServeCommandTest, LogSaysWhatARequestTookAndNothingOfWhatItSaid) {
