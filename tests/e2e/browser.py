@@ -35,6 +35,7 @@ class Browser:
     def __init__(self, width=1200, height=760):
         self.errors = []
         self.calls = 0
+        self.resources = contextlib.ExitStack()
         self.profile = tempfile.TemporaryDirectory(prefix="encore-e2e-", ignore_cleanup_errors=True)
         command = [browser_path(), "--headless=new", "--disable-gpu", "--disable-dev-shm-usage",
                    "--no-first-run", "--remote-debugging-port=0",
@@ -44,7 +45,8 @@ class Browser:
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         try:
-            self.socket = connect(self.page_address(), max_size=None)
+            self.socket = self.resources.enter_context(
+                connect(self.page_address(), max_size=None))
             for domain in ("Runtime", "Log", "Page"):
                 self.call(domain + ".enable")
             self.resize(width, height)
@@ -72,8 +74,7 @@ class Browser:
         self.close()
 
     def close(self):
-        if hasattr(self, "socket"):
-            self.socket.close()
+        self.resources.close()
         self.process.terminate()
         try:
             self.process.wait(20)

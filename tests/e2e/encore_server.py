@@ -118,6 +118,7 @@ class Server:
             return self.launch().wait_for_port().wait_until_ready()
         except BaseException:
             self.kill()
+            self.folder.cleanup()
             raise
 
     def __exit__(self, kind, value, trace):

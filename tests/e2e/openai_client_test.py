@@ -393,7 +393,7 @@ class ErrorTest(unittest.TestCase):
         self.assertIn("response_format", error.body["message"])
 
     def test_wrong_messages(self):
-        self.refused(lambda: chat([{"role": "user"}]))
+        self.refused(lambda: chat([{"content": "hi"}]))
         self.refused(lambda: client.chat.completions.create(model=MODEL_NAME, messages=[]))
 
     def test_prompt_past_the_context(self):

@@ -78,7 +78,7 @@ class PageTest(unittest.TestCase):
         browser.wait("$('running').textContent === '1' && "
                      "document.querySelector('#kv i').style.width !== '0%'")
         if path := os.environ.get("ENCORE_PAGE_SCREENSHOT"):
-            browser.wait("rates.length > 8")
+            browser.wait(f"{LAST_TEXT}.length > 500 && rates.length > 25")
             browser.screenshot(path)
         browser.click("#stop")
         browser.wait(REPLY_ENDED, seconds=5)
