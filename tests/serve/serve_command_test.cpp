@@ -188,7 +188,7 @@ TEST(ServeCommandTest, SigtermLetsWhatRunsEndAndExitsWithZero) {
   clients.reserve(12);  // four run, eight wait
   for (int i = 0; i < 12; ++i) {
     clients.emplace_back(port);
-    clients.back().send(http_request("/v1/completions", completion(500, i % 2 == 0).dump()));
+    clients.back().send(http_request("/v1/completions", completion(100, i % 2 == 0).dump()));
   }
   clients[0].read_until("data: ");
   while (metric(port, "num_requests_running{") + metric(port, "num_requests_waiting{") < 1) {
