@@ -222,7 +222,9 @@ TEST(ServerMetricsTest, ARequestCutShortLeavesTheLatenciesAlone) {
   ServerMetrics metrics("m");
   metrics.observe(end_event(1, FinishReason::kCancelled));  // never ran
   metrics.observe(token_event(2, 1, 20'000, 20'000));
-  metrics.observe(end_event(2, FinishReason::kDeadline));
+  RequestEvent late = end_event(2, FinishReason::kDeadline);
+  late.timings = {.scheduled_us = 10'000, .first_token_us = 20'000, .last_token_us = 20'000};
+  metrics.observe(late);
   metrics.observe(end_event(3, FinishReason::kError));
   const std::string text = metrics.render(MetricsSnapshot());
   EXPECT_EQ(value_of(text, "e2e_request_latency_seconds_count"), "0");
