@@ -254,6 +254,26 @@ TEST_P(PrefixSharingTest, PagesOfARefusedStepAreNotKept) {
   EXPECT_EQ(reply.tokens, fake::expected_tokens(options, 4));
 }
 
+// All but one token of the second request is in pages that the step is to compute, and the step has
+// no room for its biases: it must not hold them when the step is refused.
+TEST_P(PrefixSharingTest, RefusedPagesAreNotHeldByAnyoneWhoWaits) {
+  options_.dispatch.require_graph = true;
+  options_.limits.max_biases = 3;
+  Rig rig(options_);
+  RequestOptions options = request(fake::make_prompt(17, 12), 4);
+  options.sampling.logit_bias = {{1, 0.5F}, {2, 0.5F}};
+  const std::vector<RequestId> ids = rig.add_all({options, options});
+  rig.model.prefill_reason = Reason::kObserved;
+  rig.step();
+  EXPECT_EQ(rig.replies[ids[0]].finish, FinishReason::kError);
+  EXPECT_EQ(rig.replies[ids[1]].num_finishes, 0);
+  rig.model.prefill_reason = Reason::kNone;
+  rig.run();
+  EXPECT_EQ(rig.replies[ids[1]].last.cached_tokens, 0);
+  EXPECT_EQ(rig.replies[ids[1]].tokens, fake::expected_tokens(options, 4));
+  rig.expect_at_rest();
+}
+
 // Cancelled while the steps that write its pages are in flight: they are written all the same.
 TEST_P(PrefixSharingTest, PagesOfACancelledRequestAreWhole) {
   options_.limits.max_tokens = 8;
