@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <utility>
 
@@ -100,6 +101,12 @@ bool HttpClient::closed_by_server() {
   if (!buffer_.empty() || !readable(kPatienceMs)) return false;
   char byte = 0;
   return recv(socket_, &byte, 1, 0) <= 0;
+}
+
+bool HttpClient::reset_by_server() {
+  if (!buffer_.empty() || !readable(kPatienceMs)) return false;
+  char byte = 0;
+  return recv(socket_, &byte, 1, 0) < 0 && errno == ECONNRESET;
 }
 
 HttpAnswer HttpClient::read_answer(bool to_head) {

@@ -39,6 +39,8 @@ class HttpClient {
   std::string read_all();
   // The other end is closed, and sent nothing before. False after 10 s.
   bool closed_by_server();
+  // The other end has reset the connection, which is no orderly end. False after 10 s.
+  bool reset_by_server();
   // Something, or the end, is there to be read within `wait_ms`.
   bool readable(int wait_ms) const;
 

@@ -91,6 +91,17 @@ TEST(HttpStreamTest, DroppedStreamIsNotTakenForAWholeOne) {
   EXPECT_EQ(server.gone(), 0);
 }
 
+// Without chunks an orderly end would make it look whole.
+TEST(HttpStreamTest, DroppedHttp10StreamIsReset) {
+  TestServer server;
+  HttpClient client = server.connect();
+  client.send("GET /stream HTTP/1.0\r\n\r\n");
+  server.wait_for_held(1);
+  client.read_until("\r\n\r\n");
+  server.let_go();
+  EXPECT_TRUE(client.reset_by_server());
+}
+
 TEST(HttpStreamTest, LargeStreamArrivesWhole) {
   TestServer server;
   HttpClient client = server.connect(4096);
