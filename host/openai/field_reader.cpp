@@ -95,15 +95,11 @@ std::string token_id_text(int32_t vocab_size) {
   return "a token id from 0 to " + std::to_string(vocab_size - 1);
 }
 
-FieldReader::FieldReader(const BodyJson& object, std::string path) : path_(std::move(path)) {
-  for (const auto& [name, value] : object.get_ref<const BodyJson::object_t&>()) {
-    fields_.insert_or_assign(name, &value);
-  }
-}
-
 const BodyJson* FieldReader::find(std::string_view name) const {
-  const auto found = fields_.find(name);
-  return found == fields_.end() || found->second->is_null() ? nullptr : found->second;
+  const auto& members = object_.get_ref<const BodyJson::object_t&>();
+  const auto last = std::find_if(members.rbegin(), members.rend(),
+                                 [&](const auto& member) { return member.first == name; });
+  return last == members.rend() || last->second.is_null() ? nullptr : &last->second;
 }
 
 std::string FieldReader::place(std::string_view name) const {

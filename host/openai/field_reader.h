@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "openai/api_error.h"
@@ -36,8 +36,9 @@ std::string token_id_text(int32_t vocab_size);
 // Borrows the object. One thread at a time.
 class FieldReader {
  public:
-  // `path` names the object in messages ("messages[2]"); empty for the body.
-  explicit FieldReader(const BodyJson& object, std::string path = {});
+  // REQUIRES: object.is_object(). `path` names it in messages ("messages[2]"); empty for the body.
+  explicit FieldReader(const BodyJson& object, std::string path = {})
+      : object_(object), path_(std::move(path)) {}
 
   // The last field of that name, or null if there is none or it is null.
   const BodyJson* find(std::string_view name) const;
@@ -50,7 +51,7 @@ class FieldReader {
   void read(std::string_view name, const FloatRange& range, std::optional<float>& out);
   // Any 64-bit integer, signed or not; -1 is 2^64 - 1.
   void read_seed(std::string_view name, std::optional<uint64_t>& out);
-  // An array of ids, or one of nothing; at most `max_count` if that is not 0.
+  // An array of ids, possibly empty; at most `max_count` if that is not 0.
   void read_token_ids(std::string_view name, int32_t vocab_size, size_t max_count,
                       std::vector<int32_t>& out);
 
@@ -68,8 +69,8 @@ class FieldReader {
   const std::optional<ApiError>& error() const { return error_; }
 
  private:
+  const BodyJson& object_;
   std::string path_;
-  std::unordered_map<std::string_view, const BodyJson*> fields_;
   std::optional<ApiError> error_;
 };
 

@@ -12,6 +12,27 @@
 namespace encore {
 namespace {
 
+// An array or object whose end has not been read.
+struct Container {
+  bool is_object = false;
+  BodyJson::array_t elements;
+  std::vector<std::pair<std::string, BodyJson>> members;
+  std::string key;  // of the member that comes next
+};
+
+// nlohmann's object looks through all its keys for a double of each new one, and copies its
+// members, whole trees, whenever it grows. Filled at once, it does neither.
+BodyJson to_json(Container container) {
+  if (!container.is_object) return BodyJson(std::move(container.elements));
+  BodyJson object = BodyJson::object();
+  BodyJson::object_t::Container& members = object.get_ref<BodyJson::object_t&>();
+  members.reserve(container.members.size());
+  for (auto& [key, value] : container.members) {
+    members.emplace_back(std::move(key), std::move(value));
+  }
+  return object;
+}
+
 // nlohmann's event interface, its names included.
 class BodyReader final : public nlohmann::json_sax<BodyJson> {
  public:
@@ -28,12 +49,12 @@ class BodyReader final : public nlohmann::json_sax<BodyJson> {
   bool binary(binary_t&) override { return fail("binary data"); }
 
   bool key(string_t& text) override {
-    key_ = std::move(text);
+    open_.back().key = std::move(text);
     return true;
   }
 
-  bool start_object(size_t) override { return open(BodyJson::object()); }
-  bool start_array(size_t) override { return open(BodyJson::array()); }
+  bool start_object(size_t) override { return open(/*is_object=*/true); }
+  bool start_array(size_t) override { return open(/*is_object=*/false); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
@@ -57,46 +78,44 @@ class BodyReader final : public nlohmann::json_sax<BodyJson> {
     return false;
   }
 
-  BodyJson* attach(BodyJson child) {
+  bool count() {
+    if (++num_values_ <= kMaxBodyValues) return true;
+    return fail("it holds more than " + std::to_string(kMaxBodyValues) + " values");
+  }
+
+  void attach(BodyJson child) {
     if (open_.empty()) {
       root_ = std::move(child);
-      return &root_;
+    } else if (Container& parent = open_.back(); parent.is_object) {
+      parent.members.emplace_back(std::move(parent.key), std::move(child));
+    } else {
+      parent.elements.push_back(std::move(child));
     }
-    BodyJson& parent = *open_.back();
-    if (parent.is_array()) return &parent.emplace_back(std::move(child));
-    // As a plain vector: the map would look through all its keys for a double.
-    BodyJson::object_t::Container& members = parent.get_ref<BodyJson::object_t&>();
-    return &members.emplace_back(std::move(key_), std::move(child)).second;
   }
 
-  BodyJson* add(BodyJson child) {
-    if (++num_values_ > kMaxBodyValues) {
-      fail("it holds more than " + std::to_string(kMaxBodyValues) + " values");
-      return nullptr;
-    }
-    return attach(std::move(child));
-  }
-
-  bool value(BodyJson child) { return add(std::move(child)) != nullptr; }
-
-  bool open(BodyJson child) {
-    if (open_.size() >= kMaxBodyDepth) {
-      return fail("it nests deeper than " + std::to_string(kMaxBodyDepth) + " levels");
-    }
-    BodyJson* added = add(std::move(child));
-    if (added == nullptr) return false;
-    open_.push_back(added);
+  bool value(BodyJson child) {
+    if (!count()) return false;
+    attach(std::move(child));
     return true;
   }
 
+  bool open(bool is_object) {
+    if (open_.size() >= kMaxBodyDepth) {
+      return fail("it nests deeper than " + std::to_string(kMaxBodyDepth) + " levels");
+    }
+    open_.emplace_back().is_object = is_object;
+    return count();
+  }
+
   bool close() {
+    BodyJson closed = to_json(std::move(open_.back()));
     open_.pop_back();
+    attach(std::move(closed));
     return true;
   }
 
   BodyJson& root_;
-  std::vector<BodyJson*> open_;  // a parent does not grow while its child is open
-  std::string key_;
+  std::vector<Container> open_;  // outermost first
   std::string error_;
   int32_t num_values_ = 0;
 };
