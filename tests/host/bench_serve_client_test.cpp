@@ -351,7 +351,8 @@ TEST(BenchServeCommandTest, BenchItselfStillNeedsAConfiguration) {
   const CommandResult result = run_encore({"bench"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("config is required"));
-  EXPECT_THAT(run_encore({"bench", "/nowhere.yaml"}).err, HasSubstr("/nowhere.yaml does not exist"));
+  EXPECT_THAT(run_encore({"bench", "/nowhere.yaml"}).err,
+              HasSubstr("/nowhere.yaml does not exist"));
 }
 
 }  // namespace
