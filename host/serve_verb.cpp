@@ -156,11 +156,12 @@ Woken wait_for(const Event& ended, milliseconds time, bool or_signal) {
 class Supervisor {
  public:
   // Borrows all.
-  Supervisor(ModelServer& server, EngineLoop& loop, const Engine& engine, int32_t drain_timeout_s)
+  Supervisor(ModelServer& server, EngineLoop& loop, Session& session)
       : server_(server),
         loop_(loop),
-        engine_(engine),
-        drain_timeout_(drain_timeout_s),
+        engine_(session.engine()),
+        meter_(!session.submits_ahead()),
+        drain_timeout_(session.config().server.drain_timeout_s),
         thread_([this] { watch(); }) {}
   // Waits for the thread. REQUIRES: the loop has ended.
   ~Supervisor() {
@@ -172,13 +173,12 @@ class Supervisor {
 
  private:
   void watch() {
-    ThroughputMeter meter;
     for (;;) {
       const Woken woken = wait_for(loop_ended_, kThroughputEvery, true);
       if (woken == Woken::kByEnd) return;
       if (woken == Woken::kBySignal) break;
       const double elapsed = std::chrono::duration<double>(kThroughputEvery).count();
-      const std::string line = meter.line(engine_.stats(), elapsed);
+      const std::string line = meter_.line(engine_.stats(), elapsed);
       if (!line.empty()) spdlog::info("{}", line);
     }
     drain();
@@ -204,6 +204,7 @@ class Supervisor {
   ModelServer& server_;
   EngineLoop& loop_;
   const Engine& engine_;
+  ThroughputMeter meter_;
   const seconds drain_timeout_;
   const Event loop_ended_;
   std::thread thread_;
@@ -258,7 +259,7 @@ class Service {
     Status status;
     {
       const ServedModel model = served_model(*session_, *text_, *loop_);
-      const Supervisor supervisor(*server_, *loop_, session_->engine(), config().drain_timeout_s);
+      const Supervisor supervisor(*server_, *loop_, *session_);
       server_->set_model(model);
       spdlog::info("serving {}: {} tokens of prompt and reply, {} requests at a time, {} waiting",
                    model.card.name, model.card.max_model_len, model.max_running_requests,

@@ -11,8 +11,10 @@
 namespace encore {
 namespace {
 
-// Enough that one long prompt does not hold up the others; templates take turns anyway.
+// Long prompts have a worker of their own, so that they hold up only each other.
 constexpr int32_t kWorkers = 2;
+constexpr int32_t kWorkersForLong = 1;
+constexpr int64_t kLongBodyBytes = 64 << 10;
 
 // Bodies that wait for a worker, in bodies of the largest size that is allowed: memory that clients
 // can make the server hold.
@@ -62,7 +64,8 @@ CallTable::CallTable(HttpServer& http, const ServerConfig& config, ServerMetrics
       config_(config),
       metrics_(metrics),
       mailbox_([this] { http_.post([this] { deliver(); }); }),
-      workers_(kWorkers) {}
+      workers_(kWorkers),
+      long_workers_(kWorkersForLong) {}
 
 CallTable::~CallTable() = default;
 
@@ -91,7 +94,8 @@ void CallTable::begin(Endpoint endpoint, std::shared_ptr<HttpExchange> exchange)
   ++num_preparing_;
   size_.store(std::ssize(calls_));
   // The worker never holds the exchange, which belongs to this thread.
-  workers_.run([this, id, work = call.preparation]() mutable {
+  WorkerPool& workers = body_bytes < kLongBodyBytes ? workers_ : long_workers_;
+  workers.run([this, id, work = call.preparation]() mutable {
     prepare(model_, *work);
     work.reset();
     http_.post([this, id] { prepared(id); });

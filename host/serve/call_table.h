@@ -99,7 +99,9 @@ class CallTable {
   int64_t num_preparing_ = 0;
   int64_t bytes_preparing_ = 0;    // of their bodies
   std::atomic<int64_t> size_ = 0;  // of calls_
-  WorkerPool workers_;             // last: ends first
+  // Last: they end first.
+  WorkerPool workers_;
+  WorkerPool long_workers_;
 };
 
 }  // namespace encore

@@ -42,7 +42,7 @@ std::string ThroughputMeter::line(const EngineStats& stats, double seconds) {
     const int64_t hits = stats.prefix_cache_hits - last.prefix_cache_hits;
     line.append(", prefix hits ").append(percent(hits, queries));
   }
-  const int64_t host_ns = stats.total_costs.host_ns() - last.total_costs.host_ns();
+  const int64_t host_ns = this->host_ns(stats.total_costs) - this->host_ns(last.total_costs);
   const double host_us = static_cast<double>(host_ns) / 1000.0 / static_cast<double>(steps);
   return line.append(", host ").append(grouped(host_us)).append(" us a step");
 }

@@ -231,6 +231,20 @@ TEST(DoorTest, BodiesThatWaitToBeReadAreLimitedTogether) {
   rig.completion(body);
 }
 
+TEST(DoorTest, LongPromptsHoldUpOnlyEachOther) {
+  ServerRig rig;
+  rig.load();
+  rig.text.close_gate(64 << 10);
+  const Json body = {{"prompt", std::string(64 << 10, 'A')}};
+  std::vector<Client> slow;
+  for (int i = 0; i < 5; ++i) slow.push_back(rig.http.post_json("/v1/completions", body.dump()));
+  EXPECT_EQ(rig.post("/tokenize", {{"prompt", "BAD"}})->status, 200);
+  for (const Client& client : slow) EXPECT_EQ(client->status, 0);
+  rig.text.open_gate();
+  while (rig.server.requests_in_progress() > 0) rig.http.await_posted();
+  for (const Client& client : slow) EXPECT_EQ(client->status, 400);
+}
+
 // It could never be served, so "try again later" would be a lie.
 TEST(DoorTest, MoreChoicesThanTheServerEverTakesAre400) {
   ServerConfig config = ServerRig::named();

@@ -176,7 +176,7 @@ TEST(ReplyIdTest, NoTwoAreTheSame) {
 }
 
 TEST(ThroughputTest, SaysWhatTheLastSecondsBrought) {
-  ThroughputMeter meter;
+  ThroughputMeter meter(/*submit_runs_step=*/false);
   EngineStats stats;
   stats.num_pages = 200;
   EXPECT_EQ(meter.line(stats, 10.0), "");
@@ -188,7 +188,8 @@ TEST(ThroughputTest, SaysWhatTheLastSecondsBrought) {
   stats.pages_used = 90;
   stats.prefix_cache_queries = 300;
   stats.prefix_cache_hits = 201;
-  stats.total_costs.schedule_ns = 15'000'000;
+  stats.total_costs.schedule_ns = 9'000'000;
+  stats.total_costs.submit_ns = 6'000'000;
   EXPECT_EQ(meter.line(stats, 10.0),
             "prompt 1,234 tokens/s, generation 2,346 tokens/s, running 12, waiting 3, KV 45 %, "
             "prefix hits 67 %, host 15 us a step");
@@ -197,6 +198,17 @@ TEST(ThroughputTest, SaysWhatTheLastSecondsBrought) {
   EXPECT_EQ(meter.line(stats, 10.0),
             "prompt 0 tokens/s, generation 0 tokens/s, running 12, waiting 3, KV 45 %, host 0 us a "
             "step");
+}
+
+// The step itself is no cost of the host's.
+TEST(ThroughputTest, SubmitThatRunsTheStepIsNotCounted) {
+  ThroughputMeter meter(/*submit_runs_step=*/true);
+  EngineStats stats;
+  stats.num_steps = 10;
+  stats.total_costs.schedule_ns = 10'000;
+  stats.total_costs.submit_ns = 900'000'000;
+  stats.total_costs.process_ns = 20'000;
+  EXPECT_THAT(meter.line(stats, 1.0), ::testing::EndsWith("host 3 us a step"));
 }
 
 }  // namespace

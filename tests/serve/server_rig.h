@@ -22,14 +22,14 @@
 namespace encore::fake {
 
 // Letters A to Z are tokens 0 to 25, as in FakeText; everything else is left out. Encoding waits
-// while the gate is closed.
+// while the gate is closed for prompts of that length.
 class LetterText : public TextService {
  public:
   Result<std::vector<int32_t>> encode(const PromptInput& prompt, bool) const override {
-    wait_for_gate();
-    if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
     const auto* chat = std::get_if<ChatInput>(&prompt);
+    if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
     const std::string& text = chat != nullptr ? chat->messages_json : std::get<std::string>(prompt);
+    wait_for_gate(text.size());
     if (text.find("REFUSE") != std::string::npos) {
       return invalid_argument("the template refuses this conversation");
     }
@@ -50,25 +50,26 @@ class LetterText : public TextService {
   }
   std::string token_spelling(int32_t token) const override { return "_" + token_bytes(token); }
 
-  void close_gate() { set_gate(false); }
-  void open_gate() { set_gate(true); }
+  // For texts of so many bytes or more.
+  void close_gate(size_t from_bytes = 0) { set_gate(from_bytes); }
+  void open_gate() { set_gate(SIZE_MAX); }
 
  private:
-  void set_gate(bool open) {
+  void set_gate(size_t closed_from) {
     {
       const std::lock_guard lock(mutex_);
-      open_ = open;
+      closed_from_ = closed_from;
     }
     opened_.notify_all();
   }
-  void wait_for_gate() const {
+  void wait_for_gate(size_t bytes) const {
     std::unique_lock lock(mutex_);
-    opened_.wait(lock, [this] { return open_; });
+    opened_.wait(lock, [this, bytes] { return bytes < closed_from_; });
   }
 
   mutable std::mutex mutex_;
   mutable std::condition_variable opened_;
-  bool open_ = true;
+  size_t closed_from_ = SIZE_MAX;
 };
 
 class ServerRig {
