@@ -41,7 +41,9 @@ struct TokenCount {
 // r requests bring n new tokens; m of these tokens want logits and are sampled after.
 // Request i's new tokens are rows q_start[i] .. q_start[i+1]-1 and are the last ones of its
 // kv_len[i] positions; earlier positions are already in the KV cache. A step may mix prefill
-// chunks (several tokens) and decodes (one token).
+// chunks (several tokens) and decodes (one token). Requests may share pages, also ones that another
+// request of the same step fills: all keys and values of a layer are written before its attention
+// reads any.
 struct ForwardBatch {
   std::span<const int32_t>
       token_ids;  // [n]; -1-k is the token that logits row k of the last submitted

@@ -23,6 +23,9 @@ Status unmapped_weights_are_read(const EqualityRun& run);
 Status cuts_do_not_matter(const EqualityRun& run);
 Status neighbours_do_not_matter(const EqualityRun& run);
 
+// sharing_rules.cpp
+Status pages_are_shared_at_once(const EqualityRun& run);
+
 // mode_rules.cpp: graphs against eager steps
 Status full_prefill_equals_eager(const EqualityRun& run);
 Status breakable_prefill_equals_eager(const EqualityRun& run);

@@ -61,6 +61,8 @@ constexpr std::array kRules = {
          equality<banned_row_fails_alone>},
     Rule{"R29", "Weights that cannot be mapped are read", equality<unmapped_weights_are_read>},
     Rule{"R30", "Observers see each layer's output, in order", equality<observers_see_layers>},
+    Rule{"R31", "A request may use pages that another one fills in the same step",
+         equality<pages_are_shared_at_once>},
 };
 
 }  // namespace

@@ -190,6 +190,18 @@ class LongPromptCut : public SpoilingRunner {
   }
 };
 
+// Steps whose requests share pages read what these held before the step.
+class SharedPagesStale : public SpoilingRunner {
+ public:
+  using SpoilingRunner::SpoilingRunner;
+
+ protected:
+  bool spoils(const ForwardBatch& batch, int32_t) override {
+    return batch.num_requests() > 1 &&
+           batch.page_ids[batch.page_start[0]] == batch.page_ids[batch.page_start[1]];
+  }
+};
+
 }  // namespace
 
 std::span<const DefectEntry> model_defects() {
@@ -212,6 +224,7 @@ std::span<const DefectEntry> model_defects() {
       defect<GraphLosesModel<RunnerKind::kDecodeGraph, PrefillMode::kOff, has_qkv_bias>>(
           "decode_graph_without_bias"),
       defect<ObserverOffByOne>("observer_off_by_one"),
+      defect<WrapsAll<SharedPagesStale>>("shared_pages_stale"),
   };
   return entries;
 }

@@ -1,0 +1,92 @@
+// Rules R on pages that several requests share.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "equality_rule_bodies.h"
+
+namespace encore::check {
+namespace {
+
+constexpr int32_t kPageSize = 16;  // small_options()
+constexpr int32_t kSharedPages = 2;
+constexpr int32_t kSharedTokens = kSharedPages * kPageSize;
+constexpr int32_t kLength = 40;
+constexpr size_t kNumRequests = 3;
+
+// Requests that begin alike and end differently; others for each seed.
+std::vector<Request> make_requests(const Subject& subject, uint64_t seed) {
+  const auto common = random_tokens(seed, kSharedTokens, subject.vocab_size());
+  std::vector<Request> requests;
+  requests.reserve(kNumRequests);
+  for (size_t i = 0; i < kNumRequests; ++i) {
+    std::vector<int32_t> tokens = common;
+    const auto own = random_tokens(seed + 1 + i, kLength - kSharedTokens, subject.vocab_size());
+    tokens.insert(tokens.end(), own.begin(), own.end());
+    requests.push_back(make_request(std::move(tokens)));
+  }
+  return requests;
+}
+
+// One step in which request `filler` computes its whole prompt, and the others what follows the
+// pages that they share with it.
+Result<StepResult> run_sharing(Subject& subject, Runner& runner, uint64_t seed, size_t filler) {
+  std::vector<Request> requests = make_requests(subject, seed);
+  std::vector<std::vector<int32_t>> own_pages;
+  std::vector<Work> work;
+  own_pages.reserve(kNumRequests);
+  work.reserve(kNumRequests);
+  for (Request& request : requests) {
+    ENCORE_RETURN_IF_ERROR(subject.driver->reserve(request, kLength));
+    own_pages.push_back(request.pages);
+    work.push_back({&request, kLength});
+  }
+  for (size_t i = 0; i < kNumRequests; ++i) {
+    if (i == filler) continue;
+    std::copy_n(own_pages[filler].begin(), kSharedPages, requests[i].pages.begin());
+    requests[i].cached = kSharedTokens;
+    work[i].count = kLength - kSharedTokens;
+  }
+  Result<StepResult> result = run_step(subject, runner, work);
+  for (size_t i = 0; i < kNumRequests; ++i) {
+    requests[i].pages = own_pages[i];
+    subject.driver->finish(requests[i]);
+  }
+  return result;
+}
+
+Status check_sharing(Subject& subject, const NamedRunner& named, uint64_t seed, size_t filler) {
+  ENCORE_ASSIGN_OR_RETURN(const StepResult found,
+                          run_sharing(subject, *named.runner, seed, filler));
+  // Afterwards: pages that were given back keep their content, which must not help the step.
+  std::vector<Request> requests = make_requests(subject, seed);
+  for (size_t row = 0; row < found.logits.size(); ++row) {
+    ENCORE_ASSIGN_OR_RETURN(const std::vector<float> alone,
+                            run_to(subject, subject.eager(), requests[row], kLength));
+    subject.driver->finish(requests[row]);
+    const std::string what = named.name + ", request " + std::to_string(row) +
+                             " in a step in which request " + std::to_string(filler) +
+                             " fills the first two pages of all, against the request alone";
+    ENCORE_RETURN_IF_ERROR(same_logits(found.logits[row], alone, subject.limit, what));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status pages_are_shared_at_once(const EqualityRun& run) {
+  RunnerSetOptions options = small_options();
+  options.prefill = true;
+  ENCORE_ASSIGN_OR_RETURN(const auto subject,
+                          make_subject(run, model_for(run, Family::kLlama), options));
+  uint64_t seed = 310;
+  for (const NamedRunner& named : runners_of(*subject)) {
+    for (size_t filler = 0; filler < kNumRequests; ++filler, seed += 10) {
+      ENCORE_RETURN_IF_ERROR(check_sharing(*subject, named, seed, filler));
+    }
+  }
+  return {};
+}
+
+}  // namespace encore::check
