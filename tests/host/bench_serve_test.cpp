@@ -38,7 +38,7 @@ constexpr const char* kStream =
     "\xEF\xBB\xBF"
     "data: one\n\n"
     ": a comment\n"
-    "event: message\ndata: two\r\n\r\n"
+    "event: message\ndata: two\r\ndata: lines\r\n\r\n"
     "data: three\rdata:  and more\rid: 7\r\r"
     "data:four\n\n"
     "data\n\n"
@@ -50,7 +50,7 @@ constexpr const char* kStream =
 TEST(SseParserTest, FindsTheSameEventsWhereverTheStreamIsSplit) {
   const std::string stream = kStream;
   const auto expected =
-      ElementsAre("one", "two", "three\n and more", "four", "", "\xE2\x82\xAC: 5");
+      ElementsAre("one", "two\nlines", "three\n and more", "four", "", "\xE2\x82\xAC: 5");
   EXPECT_THAT(events_of({stream}), expected);
   for (size_t at = 0; at <= stream.size(); ++at) {
     EXPECT_THAT(events_of({stream.substr(0, at), stream.substr(at)}), expected)
