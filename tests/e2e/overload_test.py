@@ -209,9 +209,9 @@ class OverloadTest(unittest.TestCase):
         return requests
 
     def test_load(self):
-        # A KV cache that is too small for what runs: some requests are preempted.
+        # A KV cache that is too small for all that could run at a time.
         with Server(scheduler={"max_running_requests": RUNNING, "max_context": 1024},
-                    kv_cache={"max_tokens": 1536},
+                    kv_cache={"max_tokens": 704},
                     server={"max_queue": 100}) as server:
             load = Load(server.port, self.expected(server))
             server.wait_until_idle()

@@ -118,10 +118,13 @@ class PageTest(unittest.TestCase):
             .filter((e) => !(e.labels?.length || e.textContent.trim() || e.ariaLabel))
             .map((e) => e.id)""")
         self.assertEqual(unnamed, [])
+        # A long conversation scrolls in its own place, and nothing else does.
+        browser.run("addTurn('assistant', 'A line of some length.\\n'.repeat(200)) && null")
         for width, height, dark in ((1200, 760, False), (768, 1024, True), (360, 640, True)):
             with self.subTest(width=width):
                 browser.resize(width, height, dark)
                 self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), width)
+                self.assertLessEqual(browser.run("document.documentElement.scrollHeight"), height)
                 self.assertLessEqual(browser.run("$('form').getBoundingClientRect().bottom"),
                                      height)
         light, dark = [], []
