@@ -22,8 +22,6 @@ constexpr size_t kMaxRefusedAtOnce = 64;
 ConnectionSet::ConnectionSet(asio::io_context& io, HttpContext& context)
     : io_(io), context_(context), clock_(io), read_buffer_(kReadBufferBytes) {}
 
-ConnectionSet::~ConnectionSet() { stop(); }
-
 int64_t ConnectionSet::now_ms() const {
   using std::chrono::duration_cast;
   using std::chrono::milliseconds;

@@ -16,11 +16,10 @@ namespace encore {
 
 class Connection;
 
-// The server's thread only. Borrows its arguments.
+// The server's thread only; stop() comes last. Borrows its arguments.
 class ConnectionSet {
  public:
   ConnectionSet(boost::asio::io_context& io, HttpContext& context);
-  ~ConnectionSet();
   ConnectionSet(const ConnectionSet&) = delete;
   ConnectionSet& operator=(const ConnectionSet&) = delete;
 

@@ -51,7 +51,9 @@ class SignalsBlocked {
 class AsioHttpServer final : public HttpServer {
  public:
   explicit AsioHttpServer(HttpOptions options) { context_.options = std::move(options); }
-  ~AsioHttpServer() override { stop_now(); }
+  // What cannot be stopped cannot be destroyed either: an exception would be the end of the
+  // process.
+  ~AsioHttpServer() override { stop_now(); }  // NOLINT(bugprone-exception-escape)
   AsioHttpServer(const AsioHttpServer&) = delete;
   AsioHttpServer& operator=(const AsioHttpServer&) = delete;
 

@@ -15,8 +15,8 @@
 // So is a request given up whose client resets the connection, or does not answer TCP's probes
 // (about 90 s). A client may send requests ahead (pipelining); the next one is not looked at before
 // the answer to the last has been handed to the system. The end of one that sends more than 64 KiB
-// ahead is found within a second, and if it waits behind more than the system buffers, only when the
-// answer is complete.
+// ahead is found within a second, and if it waits behind more than the system buffers, only when
+// the answer is complete.
 //
 // TLS is not spoken: put a proxy in front.
 #pragma once

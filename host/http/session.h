@@ -32,7 +32,7 @@ class HttpSession {
     kLingering,  // sent; our end is to be closed, what still comes is thrown away until the
                  // client's end is closed too: an answer is lost if its connection is reset under
                  // it
-    kClosed,  // to be closed at once
+    kClosed,     // to be closed at once
   };
 
   // `wake` is called when there may be something to send or to close; it must not call back at
