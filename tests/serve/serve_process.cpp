@@ -123,13 +123,13 @@ double ServeProcess::cpu_seconds() const {
 
 std::string http_request(const std::string& path, const std::string& body,
                          const std::string& more_headers) {
-  std::string text = (body.empty() ? "GET " : "POST ") + path + " HTTP/1.1\r\nHost: test\r\n";
-  text += more_headers;
+  std::string text = body.empty() ? "GET " : "POST ";
+  text.append(path).append(" HTTP/1.1\r\nHost: test\r\n").append(more_headers);
   if (!body.empty()) {
-    text +=
-        "Content-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";
+    text.append("Content-Type: application/json\r\nContent-Length: ");
+    text.append(std::to_string(body.size())).append("\r\n");
   }
-  return text + "\r\n" + body;
+  return text.append("\r\n").append(body);
 }
 
 HttpAnswer ask(int32_t port, const std::string& path, const nlohmann::json& body) {
@@ -139,8 +139,10 @@ HttpAnswer ask(int32_t port, const std::string& path, const nlohmann::json& body
 }
 
 double metric(int32_t port, const std::string& name) {
-  const std::string text = "\n" + ask(port, "/metrics").body;
-  const size_t at = text.find("\nencore:" + name);
+  std::string text = "\n";
+  text.append(ask(port, "/metrics").body);
+  std::string series = "\nencore:";
+  const size_t at = text.find(series.append(name));
   if (at == std::string::npos) return -1;
   const std::string line = text.substr(at + 1, text.find('\n', at + 1) - at - 1);
   return std::atof(line.c_str() + line.rfind(' '));

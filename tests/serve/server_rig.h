@@ -76,7 +76,9 @@ class ServerRig {
  public:
   using Json = nlohmann::json;
 
-  explicit ServerRig(const ServerConfig& server_config = named(), const RigOptions& options = {})
+  ServerRig() : ServerRig(named(), RigOptions()) {}
+  explicit ServerRig(const ServerConfig& server_config) : ServerRig(server_config, RigOptions()) {}
+  ServerRig(const ServerConfig& server_config, const RigOptions& options)
       : rig(options),
         server(http, server_config, "<!doctype html>"),
         loop(*rig.engine, server.event_sink()),
