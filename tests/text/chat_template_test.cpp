@@ -244,6 +244,17 @@ TEST_F(ChatTemplateTest, BadMessagesAreNamed) {
   EXPECT_THAT(error_of(kChatMl, std::string(100000, '[')), HasSubstr("not valid JSON"));
 }
 
+// Text inside the text: no limit on a body's depth sees these brackets.
+TEST_F(ChatTemplateTest, ArgumentsThatNestWithoutEndStayText) {
+  const Json messages = Json::array(
+      {{{"role", "assistant"},
+        {"tool_calls",
+         Json::array(
+             {{{"function", {{"name", "f"}, {"arguments", std::string(100000, '[')}}}}})}}});
+  ids_of("{{ messages[0].tool_calls[0].function.arguments | length }}", messages);
+  EXPECT_EQ(text_, "100000");
+}
+
 TEST_F(ChatTemplateTest, NullContentOfACallStandsWhereTheTemplateAsks) {
   const Json messages = Json::array({{{"role", "assistant"},
                                       {"content", nullptr},

@@ -376,7 +376,7 @@ def parse_call(call):
         return call
     try:
         parsed = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):  # not JSON, or nested without end
         return call
     if not isinstance(parsed, dict):
         return call
