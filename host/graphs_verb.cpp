@@ -96,7 +96,10 @@ Status scripted_run(Session& session) {
   const auto request = [&](int32_t prompt_size, int32_t max_tokens) {
     RequestOptions options;
     const int32_t size = std::clamp(prompt_size, 1, std::max(1, longest - max_tokens));
-    for (int32_t i = 0; i < size; ++i) options.prompt.push_back(i % session.num_valid_tokens());
+    // Prompts of different lengths begin differently: the prefix cache is to find nothing.
+    for (int32_t i = 0; i < size; ++i) {
+      options.prompt.push_back((size + i) % session.num_valid_tokens());
+    }
     options.max_tokens = max_tokens;
     options.ignore_eos = true;
     return options;

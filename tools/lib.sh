@@ -21,7 +21,7 @@ build_packages=(
 )
 test_packages=(
   git libgtest-dev libgmock-dev libbenchmark-dev
-  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck xz-utils
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck xz-utils chromium
 )
 
 # Debian's own interpreter, which the packages above belong to, whatever else is on PATH.

@@ -77,7 +77,8 @@ void EngineMetrics::set(const EngineStats& stats) {
 
 void EngineMetrics::set_requests(const EngineStats& stats) {
   running_.Set(stats.num_running);
-  raise_to(prompt_tokens_, as_double(stats.prompt_tokens));
+  // Computed or found: whole prompts, as vLLM counts them.
+  raise_to(prompt_tokens_, as_double(stats.prompt_tokens + stats.prefix_cache_hits));
   raise_to(generation_tokens_, as_double(stats.generation_tokens));
   raise_to(preemptions_, as_double(stats.num_preemptions));
   for (size_t i = 1; i < finished_.size(); ++i) {
