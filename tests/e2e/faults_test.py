@@ -13,7 +13,7 @@ import time
 import unittest
 
 import raw_http
-from encore_server import MODEL_NAME, Server, binary, golden
+from encore_server import MODEL_NAME, Server, binary, golden, model_path
 from raw_http import Connection
 
 ROUNDS = int(os.environ.get("ENCORE_E2E_ROUNDS", "100"))
@@ -253,4 +253,5 @@ class PortTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    model_path()
     unittest.main()

@@ -517,4 +517,5 @@ class OtherServersTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    encore_server.model_path()
     unittest.main()

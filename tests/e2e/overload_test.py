@@ -18,7 +18,7 @@ import time
 import unittest
 
 import raw_http
-from encore_server import MODEL_NAME, Server, golden
+from encore_server import MODEL_NAME, Server, golden, model_path
 from raw_http import Connection
 
 SECONDS = float(os.environ.get("ENCORE_E2E_SECONDS", "20"))
@@ -292,4 +292,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--probe-health"]:
         asyncio.run(probe_health(int(sys.argv[2])))
     else:
+        model_path()
         unittest.main()

@@ -6,8 +6,8 @@ ENCORE_PAGE_SCREENSHOT=FILE keeps a picture of it, as docs/images/serve-page.png
 import os
 import unittest
 
-from browser import Browser
-from encore_server import Server
+from browser import Browser, browser_path
+from encore_server import Server, model_path
 
 QUESTION = "Name three primary colours and one thing of each colour."
 REPLY = "The primary colours are:\n\nRed is the most"  # of tests/goldens/smollm2.json, "chat"
@@ -153,4 +153,6 @@ class KeyTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    model_path()
+    browser_path()
     unittest.main()
