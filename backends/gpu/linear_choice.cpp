@@ -16,6 +16,7 @@ constexpr std::array<int32_t, 14> kRowGrid = {1,   8,   16,   32,   64,   96,   
                                               256, 512, 1024, 2048, 4096, 8192, 16384};
 constexpr size_t kRivals = 3;      // variants that are tried in the place of the best one alone
 constexpr float kWorthIt = 0.99F;  // of the time so far, to be believed
+constexpr int kTurns = 3;
 
 struct Candidate {
   int32_t variant = 0;
@@ -53,6 +54,32 @@ Status LinearChoice::tune_logits(LinearTiming& timing, const LinearGroup& group,
   return {};
 }
 
+// The gated kernel where it is faster than the BLAS and the SiLU-mul after it. They take turns:
+// over a long run of products a device slows itself down.
+Status LinearChoice::tune_gated(LinearTiming& timing, const LinearGroup& group, int32_t rows,
+                                int32_t* variant) {
+  const int32_t count = timing.num_gated_variants(group, rows);
+  if (count == 0) return {};
+  float blas_us = 0.0F;
+  std::vector<Candidate> found(static_cast<size_t>(count));
+  for (int turn = 0; turn < kTurns; ++turn) {
+    ENCORE_ASSIGN_OR_RETURN(float us, timing.blas_us(blas_, group, rows));
+    blas_us += us;
+    for (int32_t tried = 0; tried < count; ++tried) {
+      ENCORE_ASSIGN_OR_RETURN(us, timing.gated_us(group, rows, tried));
+      found[static_cast<size_t>(tried)].variant = tried;
+      found[static_cast<size_t>(tried)].us += us;
+    }
+  }
+  const auto best =
+      std::min_element(found.begin(), found.end(),
+                       [](const Candidate& a, const Candidate& b) { return a.us < b.us; });
+  say(rows, std::to_string(blas_us / kTurns) + " us for gate and up by the BLAS, " +
+                std::to_string(best->us / kTurns) + " us in one kernel");
+  if (best->us < blas_us) *variant = best->variant;
+  return {};
+}
+
 // Starts from what is fastest alone, and lets each product in turn try its next best variants.
 Status LinearChoice::tune_layers(LinearTiming& timing, std::span<const LinearGroup> groups,
                                  std::span<const size_t> layer_groups, Entry& entry) {
@@ -63,7 +90,13 @@ Status LinearChoice::tune_layers(LinearTiming& timing, std::span<const LinearGro
     ENCORE_RETURN_IF_ERROR(timing.tune_blas(blas_, groups[index], entry.rows));
     layer.push_back(groups[index]);
   }
-  if (!can_stream_ || entry.rows > kDecodeLinearMaxRows) return {};
+  if (!can_stream_) return {};
+  if (entry.rows > kDecodeLinearMaxRows) {
+    for (const size_t index : layer_groups) {
+      ENCORE_RETURN_IF_ERROR(tune_gated(timing, groups[index], entry.rows, &entry.variants[index]));
+    }
+    return {};
+  }
   for (const LinearGroup& group : layer) {
     ENCORE_ASSIGN_OR_RETURN(auto found, candidates(timing, group, entry.rows));
     if (found.empty()) {
@@ -126,7 +159,6 @@ Status LinearChoice::tune(std::span<const LinearGroup> groups, int32_t max_rows,
 }
 
 int32_t LinearChoice::variant(size_t group, int32_t rows) const {
-  if (rows > kDecodeLinearMaxRows) return kByBlas;
   const auto entry = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& e) { return e.rows >= rows; });
   return entry == entries_.end() ? kByBlas : entry->variants[group];

@@ -1,9 +1,11 @@
-// Which kernel computes which product, by timing: the vendor's BLAS, or the weight-streaming kernel
-// of kernels/gpu/decode_linear.h in one of its variants.
+// Which kernel computes which product, by timing: the vendor's BLAS, or one of ours in one of its
+// variants: up to kDecodeLinearMaxRows rows the weight-streaming kernel of
+// kernels/gpu/decode_linear.h, beyond them, for gate and up, that of kernels/gpu/gated_linear.h.
 //
-// The choice depends on the number of rows. The products of a layer choose together and are timed
-// in their order: the streaming kernel also saves the norms between them, and what is fastest alone
-// need not be so beside its neighbours. The logits product chooses alone.
+// The choice depends on the number of rows. Where rows are few, the products of a layer choose
+// together and are timed in their order: the streaming kernel also saves the norms between them,
+// and what is fastest alone need not be so beside its neighbours. With many rows each chooses
+// alone, and so does the logits product.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +24,7 @@ class LinearChoice {
  public:
   static constexpr int32_t kByBlas = -1;
 
-  // `can_stream`: the device has the streaming kernel.
+  // `can_stream`: the device has our kernels.
   LinearChoice(Blas& blas, bool can_stream) : blas_(blas), can_stream_(can_stream) {}
 
   // Times what may serve up to these rows, on the stream, and waits for it. Takes memory for
@@ -30,7 +32,7 @@ class LinearChoice {
   Status tune(std::span<const LinearGroup> groups, int32_t max_rows, int32_t max_logit_rows,
               MemoryAccount& account, void* stream);
 
-  // The streaming kernel's variant for products of that group and number of rows, or kByBlas.
+  // Our kernel's variant for products of that group and number of rows, or kByBlas.
   int32_t variant(size_t group, int32_t rows) const;
 
  private:
@@ -42,6 +44,7 @@ class LinearChoice {
 
   Status tune_layers(LinearTiming& timing, std::span<const LinearGroup> groups,
                      std::span<const size_t> layer_groups, Entry& entry);
+  Status tune_gated(LinearTiming& timing, const LinearGroup& group, int32_t rows, int32_t* variant);
   Status tune_logits(LinearTiming& timing, const LinearGroup& group, int32_t rows,
                      int32_t* variant);
 

@@ -1,6 +1,7 @@
 #include "linear_timing.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "gpu_status.h"
@@ -12,11 +13,15 @@
 namespace encore::gpu {
 namespace {
 
-constexpr int kRepeats = 8;       // of a product alone
+constexpr int kRepeats = 8;     // of a product alone
+constexpr int kFewRepeats = 3;  // of one that takes long
+constexpr int32_t kManyRows = 1024;
 constexpr size_t kMaxLayers = 8;  // in a graph: far more than a cache holds
 constexpr int kGraphRepeats = 3;
 constexpr int kAttentionKernels = 3;  // in the place of rotation and attention
 constexpr int32_t kStandInColumns = 4096;
+
+int repeats_of(int32_t rows) { return rows > kManyRows ? kFewRepeats : kRepeats; }
 
 Status status_of(LaunchError error, const char* what) {
   return gpu_status(static_cast<gpuError_t>(error), what);
@@ -51,6 +56,14 @@ DecodeLinearProblem streaming_problem(const LinearClass& shape, int32_t rows) {
       problem.output = Element::kF32;
       break;
   }
+  return problem;
+}
+
+GatedLinearProblem gated_problem(const LinearClass& shape, LiveRows rows) {
+  GatedLinearProblem problem;
+  problem.rows = rows;
+  problem.n = shape.n;
+  problem.k = shape.k;
   return problem;
 }
 
@@ -167,7 +180,7 @@ Status LinearTiming::tune_blas(Blas& blas, const LinearGroup& group, int32_t row
 Result<float> LinearTiming::blas_us(Blas& blas, const LinearGroup& group, int32_t rows) {
   const auto run = [&](int i) { return multiply(blas, group, static_cast<size_t>(i), rows); };
   ENCORE_RETURN_IF_ERROR(run(0));
-  return timer_->measure_us(static_cast<gpuStream_t>(stream_), kRepeats, run);
+  return timer_->measure_us(static_cast<gpuStream_t>(stream_), repeats_of(rows), run);
 }
 
 Result<float> LinearTiming::streaming_us(const LinearGroup& group, int32_t rows, int32_t variant) {
@@ -177,6 +190,36 @@ Result<float> LinearTiming::streaming_us(const LinearGroup& group, int32_t rows,
   };
   ENCORE_RETURN_IF_ERROR(run(0));
   return timer_->measure_us(static_cast<gpuStream_t>(stream_), kRepeats, run);
+}
+
+GatedLinearProblem LinearTiming::gated_problem_of(const LinearGroup& group, size_t layer,
+                                                  int32_t rows) const {
+  GatedLinearProblem problem = gated_problem(group.shape, {all_rows(), rows});
+  problem.w = group.weights[layer % group.weights.size()];
+  problem.x = x_->data();
+  problem.y = y_->data();
+  problem.bias = group.bias;
+  return problem;
+}
+
+int32_t LinearTiming::num_gated_variants(const LinearGroup& group, int32_t rows) const {
+  if (group.shape.epilogue != lowering::Epilogue::kSiluMul) return 0;
+  return gated_linear_num_variants(gated_problem_of(group, 0, rows));
+}
+
+Result<float> LinearTiming::gated_us(const LinearGroup& group, int32_t rows, int32_t variant) {
+  std::array<GatedLinearPlan, kRepeats> plans;  // made before: the device must not wait for them
+  for (size_t i = 0; i < plans.size(); ++i) {
+    ENCORE_RETURN_IF_ERROR(
+        status_of(gated_linear_plan(gated_problem_of(group, i, rows), variant, &plans[i]),
+                  "planning a gated product"));
+  }
+  const auto run = [&](int i) {
+    return status_of(gated_linear_run(plans[static_cast<size_t>(i)], {stream_, true}),
+                     "timing a gated product");
+  };
+  ENCORE_RETURN_IF_ERROR(run(0));
+  return timer_->measure_us(static_cast<gpuStream_t>(stream_), repeats_of(rows), run);
 }
 
 Status LinearTiming::enqueue_layers(Blas& blas, std::span<const LinearGroup> groups,

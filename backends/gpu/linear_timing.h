@@ -9,6 +9,7 @@
 #include "blas.h"
 #include "encore/status.h"
 #include "kernels/gpu/decode_linear.h"
+#include "kernels/gpu/gated_linear.h"
 #include "memory.h"
 #include "stream_timer.h"
 #include "weights.h"
@@ -30,6 +31,7 @@ inline bool is_logits(const LinearClass& shape) {
 // The class's product of that many rows, without operands, as each kind of kernel names it.
 ProductShape product_of(const LinearClass& shape, int32_t rows);
 DecodeLinearProblem streaming_problem(const LinearClass& shape, int32_t rows);
+GatedLinearProblem gated_problem(const LinearClass& shape, LiveRows rows);  // SiLU-mul only
 
 // Used by one thread, with the device current. Holds operands large enough for every product.
 class LinearTiming {
@@ -46,6 +48,9 @@ class LinearTiming {
   // Microseconds of one product among others of its class.
   Result<float> blas_us(Blas& blas, const LinearGroup& group, int32_t rows);
   Result<float> streaming_us(const LinearGroup& group, int32_t rows, int32_t variant);
+  // Variants of the gated kernel for products of that class; 0 if it does not serve them.
+  int32_t num_gated_variants(const LinearGroup& group, int32_t rows) const;
+  Result<float> gated_us(const LinearGroup& group, int32_t rows, int32_t variant);
   // Microseconds of a layer, in a graph of several: the groups' products in order, with the norms
   // and SiLU-muls that go with them and a few small kernels in the place of attention. `variants`
   // has the streaming kernel's variant for each group; empty: all by the BLAS.
@@ -61,6 +66,7 @@ class LinearTiming {
   };
 
   const int32_t* all_rows() const;
+  GatedLinearProblem gated_problem_of(const LinearGroup& group, size_t layer, int32_t rows) const;
   DecodeLinearProblem problem_of(const LinearGroup& group, size_t layer, int32_t rows) const;
   Status multiply(Blas& blas, const LinearGroup& group, size_t layer, int32_t rows);
   Status stream(const LinearGroup& group, size_t layer, int32_t rows, int32_t variant, Link* link);

@@ -119,6 +119,18 @@ Status GpuOps::blas_linear(lowering::Matrix x, const LinearWeight& weight, lower
   return status_of(silu_mul(args, launch()), "silu_mul");
 }
 
+Status GpuOps::gated_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
+                            lowering::Rows rows, lowering::Matrix y) {
+  GatedLinearProblem problem = gated_problem(weight.shape, {rows.live, x.rows});
+  problem.w = weight.w;
+  problem.x = x.data;
+  problem.y = y.data;
+  problem.bias = weight.bias;
+  GatedLinearPlan plan;
+  ENCORE_RETURN_IF_ERROR(status_of(gated_linear_plan(problem, variant, &plan), "gated_linear"));
+  return status_of(gated_linear_run(plan, launch()), "gated_linear");
+}
+
 // Fills in what all streaming products share: `problem` has the epilogue's own fields.
 Status GpuOps::stream_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
                              DecodeLinearProblem problem, int32_t* num_sumsq_out) {
@@ -142,6 +154,7 @@ Status GpuOps::linear(lowering::Matrix x, const lowering::Weight& weight, loweri
   const auto& linear = as<LinearWeight>(weight);
   const int32_t variant = choice_.variant(linear.class_index, x.rows);
   if (variant == LinearChoice::kByBlas) return blas_linear(x, linear, rows, y);
+  if (x.rows > kDecodeLinearMaxRows) return gated_linear(x, linear, variant, rows, y);
   DecodeLinearProblem problem = streaming_problem(linear.shape, x.rows);
   problem.y = y.data;
   int32_t num_sumsq = 0;

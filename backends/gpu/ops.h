@@ -120,6 +120,8 @@ class GpuOps final : public lowering::Ops {
   size_t class_of(const LinearWeight& weight);
   Status stream_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
                        DecodeLinearProblem problem, int32_t* num_sumsq_out);
+  Status gated_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
+                      lowering::Rows rows, lowering::Matrix y);
   Status blas_linear(lowering::Matrix x, const LinearWeight& weight, lowering::Rows rows,
                      lowering::Matrix y);
   AttentionShape attention_shape(const ModelSpec& spec, const KvLayout& layout) const;

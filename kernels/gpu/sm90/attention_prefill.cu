@@ -29,9 +29,12 @@ constexpr int kGroupThreads = 128;
 constexpr int kThreads = 3 * kGroupThreads;  // copies, and two warpgroups that compute
 constexpr int kComputeThreads = 2 * kGroupThreads;
 constexpr int kComputeWarps = kComputeThreads / 32;
-// 128 rows of 64 elements, as TMA and wgmma swizzle them.
+// Of q: 128 rows of 64 elements, as TMA and wgmma swizzle them.
 constexpr int kPanelRowBytes = 128;
 constexpr int kPanelBytes = 128 * kPanelRowBytes;
+// Of keys and values: 8 rows of a panel, the same 8 rows of the next panel, then the next 8 rows.
+// So a page lies in one piece, which one copy fills.
+constexpr int kEightRowsBytes = 8 * kPanelRowBytes;
 
 // Named barriers: 1 + g lets warpgroup g issue its products.
 constexpr int kTurn = 1;
@@ -73,7 +76,7 @@ struct Place {
 template <int kHeadDim>
 struct Shared {
   static constexpr int kPanels = kHeadDim / 64;
-  static constexpr int kStages = kHeadDim == 128 ? 2 : 4;
+  static constexpr int kStages = kHeadDim == 128 ? 3 : 4;
   static constexpr int kTileBytes = kPanels * kPanelBytes;
 
   unsigned char q[kTileBytes];
@@ -106,7 +109,7 @@ __device__ inline int num_key_blocks(int kv_end) { return (kv_end + kKeys - 1) /
 
 // ---- the copying warp ----
 
-// Lane (page, panel) of a block of keys copies that page's panel of 64 elements.
+// Lane i of a block of keys copies its page i.
 template <int kHeadDim>
 class Copies {
  public:
@@ -117,18 +120,18 @@ class Copies {
         q_map_(q_map),
         kv_map_(kv_map),
         params_(params),
-        lane_(static_cast<int>(threadIdx.x) % 32),
-        page_(lane_ / Memory::kPanels),
-        panel_(lane_ % Memory::kPanels) {}
+        lane_(static_cast<int>(threadIdx.x) % 32) {}
 
   __device__ void run() {
-    const int num_items = *params_.num_tiles * params_.head_groups;
     int item = static_cast<int>(blockIdx.x);
+    PrefillTile next_tile = read_tile(item);  // there is room for it, whether it is live or not
+    const int num_items = *params_.num_tiles * params_.head_groups;
     const bool has_work = item < num_items;
     while (item < num_items) {
-      const int next = fetch();
-      tile(item);
-      item = next;
+      const int fetched = fetch();  // lane 0 waits for it after this tile
+      tile(next_tile, item);
+      item = shuffle(fetched, 0);
+      if (item < num_items) next_tile = read_tile(item);
     }
     if (lane_ == 0) {
       barrier_wait(&shared_.q_empty, (tiles_ & 1U) ^ 1U);
@@ -140,10 +143,14 @@ class Copies {
   }
 
  private:
+  // In lane 0.
   __device__ int fetch() const {
-    int next = 0;
-    if (lane_ == 0) next = static_cast<int>(gridDim.x) + atomicAdd(&params_.counters[0], 1);
-    return shuffle(next, 0);
+    return lane_ == 0 ? static_cast<int>(gridDim.x) + atomicAdd(&params_.counters[0], 1) : 0;
+  }
+
+  __device__ PrefillTile read_tile(int item) const {
+    const int4 words = reinterpret_cast<const int4*>(params_.tiles)[item / params_.head_groups];
+    return {words.x, words.y, words.z, words.w};
   }
 
   // The last of the blocks that had work leaves the counters as it found them.
@@ -153,9 +160,7 @@ class Copies {
     params_.counters[1] = 0;
   }
 
-  __device__ void tile(int item) {
-    const int4 words = reinterpret_cast<const int4*>(params_.tiles)[item / params_.head_groups];
-    const PrefillTile tile{words.x, words.y, words.z, words.w};
+  __device__ void tile(const PrefillTile& tile, int item) {
     const int head_group = item % params_.head_groups;
     const int groups_per_kv = params_.head_groups / params_.num_kv_heads;
     const int kv_head = head_group / groups_per_kv;
@@ -185,8 +190,8 @@ class Copies {
   }
 
   __device__ int find_page(const PrefillTile& tile, int block) const {
-    if (page_ >= live_pages(tile, block)) return 0;
-    return params_.page_ids[tile.first_page + (block * kKeys >> params_.page_shift) + page_];
+    if (lane_ >= live_pages(tile, block)) return 0;
+    return params_.page_ids[tile.first_page + (block * kKeys >> params_.page_shift) + lane_];
   }
 
   __device__ void copy_q(const Work& work) const {
@@ -213,10 +218,10 @@ class Copies {
       barrier_expect(&full[at.stage], pages * kHeadDim * 2 << params_.page_shift);
     }
     __syncwarp();
-    if (page_ < pages) {
-      const int offset = panel_ * kPanelBytes + (page_ * 128 << params_.page_shift);
-      load_tile_4d(shared_address(to[at.stage]) + offset, kv_map_, &full[at.stage], panel_ * 64, 0,
-                   plane, page_id);
+    if (lane_ < pages) {
+      const int offset = lane_ * kHeadDim * 2 << params_.page_shift;
+      load_tile_5d(shared_address(to[at.stage]) + offset, kv_map_, &full[at.stage], 0, 0, 0,
+                   plane << params_.page_shift >> 3, page_id);
     }
   }
 
@@ -225,8 +230,6 @@ class Copies {
   const CUtensorMap* kv_map_;
   const Params& params_;
   const int lane_;
-  const int page_;
-  const int panel_;
   uint32_t tiles_ = 0;
   uint32_t blocks_ = 0;
 };
@@ -255,12 +258,13 @@ __device__ void scrub(Shared<kHeadDim>& shared) {
     if (needs_scrub(work)) {
       const Place<Shared<kHeadDim>::kStages> at(blocks);
       const int keys = last_keys(work);
-      const int num_pieces = (kHalfKeys - keys % kHalfKeys) * 8;  // of 16 bytes, in a panel
+      const int end = keys + kHalfKeys - keys % kHalfKeys;
       barrier_wait(&shared.v_full[at.stage], at.parity);
-      for (int panel = 0; panel < shared.kPanels; ++panel) {
-        unsigned char* first = shared.v[at.stage] + panel * kPanelBytes + keys * kPanelRowBytes;
-        for (int i = lane; i < num_pieces; i += 32) {
-          *reinterpret_cast<uint4*>(first + i * 16) = make_uint4(0, 0, 0, 0);
+      for (int key = keys + lane / 8; key < end; key += 4) {  // eight lanes a row of 128 bytes
+        unsigned char* row = shared.v[at.stage] + key / 8 * (shared.kPanels * kEightRowsBytes) +
+                             key % 8 * kPanelRowBytes + lane % 8 * 16;
+        for (int panel = 0; panel < shared.kPanels; ++panel) {
+          *reinterpret_cast<uint4*>(row + panel * kEightRowsBytes) = make_uint4(0, 0, 0, 0);
         }
       }
       fence_async_proxy();
@@ -422,8 +426,10 @@ class Compute {
     mma_fence();
 #pragma unroll
     for (int j = 0; j < kHeadDim / 16; ++j) {
-      const uint32_t offset = j / 4 * kPanelBytes + j % 4 * 32;
-      mma_shared<T, kCount>(scores, mma_descriptor(q + offset), mma_descriptor(k + offset), j != 0);
+      const uint32_t of_q = j / 4 * kPanelBytes + j % 4 * 32;
+      const uint32_t of_k = j / 4 * kEightRowsBytes + j % 4 * 32;
+      mma_shared<T, kCount>(scores, mma_descriptor(q + of_q),
+                            mma_descriptor(k + of_k, Memory::kPanels * kEightRowsBytes), j != 0);
     }
     mma_commit();
   }
@@ -437,7 +443,8 @@ class Compute {
     for (int j = 0; j < kCount / 16; ++j) {
       mma_registers<T, kHeadDim>(
           r.sums, r.weights + 4 * j,
-          mma_descriptor_transposed(v + j * 16 * kPanelRowBytes, kPanelBytes));
+          mma_descriptor_transposed(v + j * 2 * Memory::kPanels * kEightRowsBytes, kEightRowsBytes,
+                                    Memory::kPanels * kEightRowsBytes));
     }
     mma_commit();
   }
@@ -517,24 +524,27 @@ LaunchError map_q(CUtensorMap* map, const AttentionShape& shape, const Attention
   return encode_tile_map(map, shape.element, args.q, tile);
 }
 
-// The cache as [head_dim, page_size, planes, num_pages], planes being the heads' keys, then their
-// values; a box is one panel of one plane of a page.
+// The cache as [64, 8, panels, planes * page_size / 8, num_pages], planes being the heads' keys,
+// then their values; a box is one plane of a page, eight rows of all its panels after the other.
 LaunchError map_kv(CUtensorMap* map, const KvPages& kv) {
   const auto head_dim = static_cast<uint64_t>(kv.layout.head_dim);
   const auto page_size = static_cast<uint64_t>(kv.layout.page_size);
   TileMapShape tile;
-  tile.rank = 4;
-  tile.size[0] = head_dim;
-  tile.size[1] = page_size;
-  tile.size[2] = static_cast<uint64_t>(kv.layout.num_kv_heads) * 2;
-  tile.size[3] = static_cast<uint64_t>(kv.num_pages);
+  tile.rank = 5;
+  tile.size[0] = 64;
+  tile.size[1] = 8;
+  tile.size[2] = head_dim / 64;
+  tile.size[3] = static_cast<uint64_t>(kv.layout.num_kv_heads) * 2 * (page_size / 8);
+  tile.size[4] = static_cast<uint64_t>(kv.num_pages);
   tile.stride_bytes[1] = head_dim * 2;
-  tile.stride_bytes[2] = head_dim * page_size * 2;
-  tile.stride_bytes[3] = static_cast<uint64_t>(kv.layout.page_bytes());
+  tile.stride_bytes[2] = kPanelRowBytes;
+  tile.stride_bytes[3] = head_dim * 8 * 2;
+  tile.stride_bytes[4] = static_cast<uint64_t>(kv.layout.page_bytes());
   tile.box[0] = 64;
-  tile.box[1] = static_cast<uint32_t>(page_size);
-  tile.box[2] = 1;
-  tile.box[3] = 1;
+  tile.box[1] = 8;
+  tile.box[2] = static_cast<uint32_t>(head_dim / 64);
+  tile.box[3] = static_cast<uint32_t>(page_size / 8);
+  tile.box[4] = 1;
   return encode_tile_map(map, kv.layout.element, kv.data, tile);
 }
 

@@ -48,6 +48,23 @@ __device__ inline uint64_t evict_last_policy() {
 
 // One thread loads one tile to `to`, a shared address; `full` is told of the bytes.
 __device__ inline void load_tile_2d(uint32_t to, const CUtensorMap* map, uint64_t* full, int x,
+                                    int y) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+      "l"(map), "r"(shared_address(full)), "r"(x), "r"(y)
+      : "memory");
+}
+// To the same place in both blocks of a cluster of two; the barrier at `full` of each is told.
+__device__ inline void load_tile_2d_to_both(uint32_t to, const CUtensorMap* map, uint64_t* full,
+                                            int x, int y) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
+      "l"(map), "r"(shared_address(full)), "r"(x), "r"(y), "h"(static_cast<uint16_t>(3))
+      : "memory");
+}
+__device__ inline void load_tile_2d(uint32_t to, const CUtensorMap* map, uint64_t* full, int x,
                                     int y, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
@@ -63,12 +80,12 @@ __device__ inline void load_tile_3d(uint32_t to, const CUtensorMap* map, uint64_
       "l"(map), "r"(shared_address(full)), "r"(x), "r"(y), "r"(z)
       : "memory");
 }
-__device__ inline void load_tile_4d(uint32_t to, const CUtensorMap* map, uint64_t* full, int x,
-                                    int y, int z, int w) {
+__device__ inline void load_tile_5d(uint32_t to, const CUtensorMap* map, uint64_t* full, int x,
+                                    int y, int z, int w, int v) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
-      "l"(map), "r"(shared_address(full)), "r"(x), "r"(y), "r"(z), "r"(w)
+      "cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(to),
+      "l"(map), "r"(shared_address(full)), "r"(x), "r"(y), "r"(z), "r"(w), "r"(v)
       : "memory");
 }
 

@@ -31,19 +31,20 @@ __device__ inline void mma_pin(float (&values)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(values[i])::"memory");
 }
 
-// Descriptor of an operand in shared memory: rows of 128 bytes with the 128-byte swizzle, 8 rows
-// (1024 bytes) after one another. `address` is the first element of the 16-deep slice: along a row
-// it moves by 32 bytes a slice where k is contiguous.
-__device__ inline uint64_t mma_descriptor(uint32_t address) {
+// Descriptor of an operand in shared memory: rows of 128 bytes with the 128-byte swizzle, 8 of them
+// (1024 bytes) after one another and the next 8 `eight_rows` bytes on. `address` is the first
+// element of the 16-deep slice: along a row it moves by 32 bytes a slice where k is contiguous.
+__device__ inline uint64_t mma_descriptor(uint32_t address, uint32_t eight_rows = 1024) {
   return (static_cast<uint64_t>(address & 0x3FFFF) >> 4) | (uint64_t{1} << 16) |
-         (uint64_t{64} << 32) | (uint64_t{1} << 62);
+         (static_cast<uint64_t>(eight_rows >> 4) << 32) | (uint64_t{1} << 62);
 }
 // The same for an operand whose rows run along k (b as [16, N], N contiguous): its columns come in
 // groups of 64, `group_bytes` apart.
-__device__ inline uint64_t mma_descriptor_transposed(uint32_t address, uint32_t group_bytes) {
+__device__ inline uint64_t mma_descriptor_transposed(uint32_t address, uint32_t group_bytes,
+                                                     uint32_t eight_rows) {
   return (static_cast<uint64_t>(address & 0x3FFFF) >> 4) |
-         (static_cast<uint64_t>(group_bytes >> 4) << 16) | (uint64_t{64} << 32) |
-         (uint64_t{1} << 62);
+         (static_cast<uint64_t>(group_bytes >> 4) << 16) |
+         (static_cast<uint64_t>(eight_rows >> 4) << 32) | (uint64_t{1} << 62);
 }
 
 #define ENCORE_F4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
