@@ -118,6 +118,7 @@ ServedModel served_model(Session& session, const SessionText& text, EngineLoop& 
   model.limits.vocab_size = session.num_valid_tokens();
   model.limits.max_logprobs = limits.max_logprobs;
   model.max_running_requests = limits.max_requests;
+  model.page_size = session.kv().info().page_size;
   model.defaults = [&session] { return request_defaults(session); };
   return model;
 }

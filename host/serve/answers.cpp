@@ -21,7 +21,7 @@ ApiError not_serving(std::string reason) {
   ApiError error;
   error.http_status = 503;
   error.message = std::move(reason);
-  error.type = "service_unavailable";
+  error.type = "server_error";
   return error;
 }
 

@@ -156,6 +156,7 @@ void ModelServer::Impl::answer_metrics(HttpExchange& exchange) {
   if (model_.engine != nullptr) snapshot.engine = model_.engine->stats();
   snapshot.http = http_.stats();
   snapshot.max_running_requests = model_.max_running_requests;
+  snapshot.page_size = model_.page_size;
   snapshot.requests_tokenizing = calls_.num_preparing();
   snapshot.ready = state_ == State::kServing;
   snapshot.draining = state_ == State::kDraining;

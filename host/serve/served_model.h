@@ -21,6 +21,7 @@ struct ServedModel {
   EngineLoop* loop = nullptr;
   ApiLimits limits;
   int32_t max_running_requests = 0;
+  int32_t page_size = 0;  // of the KV cache, in tokens
   // What applies where a request says nothing; the seed is a fresh one each time, unless it is
   // configured. Called by the server's thread.
   std::function<RequestDefaults()> defaults;

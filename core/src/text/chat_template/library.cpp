@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <pybind11/embed.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
@@ -41,6 +42,15 @@ void publish_python_symbols() {
   (void)dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 }
 
+// Python looks for its library beside the first python3 of PATH, which may be a virtual
+// environment's, without Jinja2. So it is told which one this library was built with, if that is
+// there.
+PyStatus name_program(PyConfig& config) {
+  constexpr const char* kProgram = ENCORE_PYTHON_PROGRAM;
+  if (::access(kProgram, X_OK) != 0) return PyStatus_Ok();
+  return PyConfig_SetBytesString(&config, &config.program_name, kProgram);
+}
+
 // Starts Python unless the process has it: isolated from the user's environment, without signal
 // handlers. It is never stopped.
 void start_python() {
@@ -49,7 +59,8 @@ void start_python() {
   PyConfig config;
   PyConfig_InitIsolatedConfig(&config);
   config.install_signal_handlers = 0;
-  const PyStatus status = Py_InitializeFromConfig(&config);
+  PyStatus status = name_program(config);
+  if (PyStatus_Exception(status) == 0) status = Py_InitializeFromConfig(&config);
   PyConfig_Clear(&config);
   if (PyStatus_Exception(status) != 0) {
     throw std::runtime_error(status.err_msg != nullptr ? status.err_msg : "Python did not start");
