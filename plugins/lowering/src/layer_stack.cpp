@@ -99,8 +99,15 @@ ActivationPlan::ActivationPlan(const ModelSpec& spec, const Shard& shard, DType 
   add("qkv", &A::qkv, tokens, spec.q_size() + 2 * spec.kv_size(), width, kQkv, kAttention);
   add("attended", &A::attended, tokens, spec.q_size(), width, kAttention, kAttentionOutput);
   add("gated", &A::gated, tokens, spec.intermediate_size, width, kGateUp, kDown);
-  add("head_hidden", &A::head_hidden, logit_rows, spec.hidden_size, width, kGather, kFinalNorm);
-  add("head_normed", &A::head_normed, logit_rows, spec.hidden_size, width, kFinalNorm, kHead);
+  Stage head_begins = kGather;
+  if (logit_rows < tokens) {
+    head_begins = kAttentionOutput;
+    add("head_attended", &A::head_attended, logit_rows, spec.q_size(), width, head_begins,
+        kAttentionOutput);
+    add("head_gated", &A::head_gated, logit_rows, spec.intermediate_size, width, kGateUp, kDown);
+  }
+  add("head_hidden", &A::head_hidden, logit_rows, spec.hidden_size, width, head_begins, kFinalNorm);
+  add("head_normed", &A::head_normed, logit_rows, spec.hidden_size, width, head_begins, kHead);
   const int64_t part_rows = head_rows(spec, shard);
   if (part_rows != spec.vocab_size) {
     add("part logits", &A::part_logits, logit_rows, part_rows, sizeof(float), kHead, kGatherLogits);
@@ -175,6 +182,12 @@ Status LayerStack::embed(Ops& ops, const Step& step) const {
 }
 
 Status LayerStack::layer(Ops& ops, const Step& step, int32_t index) const {
+  ENCORE_RETURN_IF_ERROR(attend(ops, step, index));
+  const Activations& a = step.activations;
+  return close_layer(ops, a, {step.inputs.num_tokens, a.hidden.rows}, index);
+}
+
+Status LayerStack::attend(Ops& ops, const Step& step, int32_t index) const {
   const Layer& layer = layers_[static_cast<size_t>(index)];
   const Activations& a = step.activations;
   const Rows tokens{step.inputs.num_tokens, a.hidden.rows};
@@ -185,37 +198,44 @@ Status LayerStack::layer(Ops& ops, const Step& step, int32_t index) const {
   ops.label({"rope", index});
   ENCORE_RETURN_IF_ERROR(ops.rope_kv_write(a.qkv, attention, step.inputs));
   ops.label({"attention", index});
-  ENCORE_RETURN_IF_ERROR(ops.attention(a.qkv, attention, step.inputs, a.attended));
+  return ops.attention(a.qkv, attention, step.inputs, a.attended);
+}
+
+Status LayerStack::close_layer(Ops& ops, const Activations& a, Rows rows, int32_t index) const {
+  const Layer& layer = layers_[static_cast<size_t>(index)];
   ops.label({"o", index});
-  ENCORE_RETURN_IF_ERROR(close_half(ops, step, a.attended, *layer.o, layer.mlp_norm.get()));
+  ENCORE_RETURN_IF_ERROR(close_half(ops, a, rows, a.attended, *layer.o, layer.mlp_norm.get()));
   ops.label({"gate_up", index});
-  ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.gate_up, Epilogue::kSiluMul, tokens, a.gated));
+  ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.gate_up, Epilogue::kSiluMul, rows, a.gated));
   // Each layer leaves the next one's input behind.
   const size_t next = static_cast<size_t>(index) + 1;
   const Weight* norm = next < layers_.size() ? layers_[next].attention_norm.get() : nullptr;
   ops.label({"down", index});
-  return close_half(ops, step, a.gated, *layer.down, norm);
+  return close_half(ops, a, rows, a.gated, *layer.down, norm);
 }
 
-Status LayerStack::close_half(Ops& ops, const Step& step, Matrix x, const Weight& weight,
-                              const Weight* norm) const {
-  const Activations& a = step.activations;
-  const Rows tokens{step.inputs.num_tokens, a.hidden.rows};
+Status LayerStack::close_half(Ops& ops, const Activations& a, Rows rows, Matrix x,
+                              const Weight& weight, const Weight* norm) const {
   const float eps = spec_.rms_norm_eps;
   if (shard_.num_ranks == 1 && norm != nullptr) {
-    return ops.linear_add_norm(x, weight, tokens, a.hidden, *norm, eps, a.normed);
+    return ops.linear_add_norm(x, weight, rows, a.hidden, *norm, eps, a.normed);
   }
-  ENCORE_RETURN_IF_ERROR(ops.linear(x, weight, closing_epilogue(), tokens, a.hidden));
+  ENCORE_RETURN_IF_ERROR(ops.linear(x, weight, closing_epilogue(), rows, a.hidden));
   if (shard_.num_ranks == 1) return {};
-  if (norm == nullptr) return ops.all_reduce(a.hidden, tokens);
-  return ops.all_reduce_norm(a.hidden, tokens, *norm, eps, a.normed);
+  if (norm == nullptr) return ops.all_reduce(a.hidden, rows);
+  return ops.all_reduce_norm(a.hidden, rows, *norm, eps, a.normed);
 }
 
 Status LayerStack::head(Ops& ops, const Step& step) const {
   const Activations& a = step.activations;
-  const Rows rows{step.inputs.num_logit_rows, a.logits.rows};
   ops.label({"gather"});
   ENCORE_RETURN_IF_ERROR(ops.gather_logit_rows(a.hidden, step.inputs, a.head_hidden));
+  return sample(ops, step);
+}
+
+Status LayerStack::sample(Ops& ops, const Step& step) const {
+  const Activations& a = step.activations;
+  const Rows rows{step.inputs.num_logit_rows, a.logits.rows};
   ops.label({"norm"});
   ENCORE_RETURN_IF_ERROR(
       ops.rms_norm(a.head_hidden, *norm_, spec_.rms_norm_eps, rows, a.head_normed));
@@ -229,11 +249,25 @@ Status LayerStack::head(Ops& ops, const Step& step) const {
 }
 
 Status LayerStack::forward(Ops& ops, const Step& step) const {
+  const Activations& a = step.activations;
+  const int32_t last = static_cast<int32_t>(layers_.size()) - 1;
   ENCORE_RETURN_IF_ERROR(embed(ops, step));
-  for (int32_t i = 0; i < static_cast<int32_t>(layers_.size()); ++i) {
-    ENCORE_RETURN_IF_ERROR(layer(ops, step, i));
+  for (int32_t i = 0; i < last; ++i) ENCORE_RETURN_IF_ERROR(layer(ops, step, i));
+  if (a.head_attended.data == nullptr) {
+    ENCORE_RETURN_IF_ERROR(layer(ops, step, last));
+    return head(ops, step);
   }
-  return head(ops, step);
+  ENCORE_RETURN_IF_ERROR(attend(ops, step, last));
+  ops.label({"gather", last});
+  ENCORE_RETURN_IF_ERROR(ops.gather_logit_rows(a.attended, step.inputs, a.head_attended));
+  ENCORE_RETURN_IF_ERROR(ops.gather_logit_rows(a.hidden, step.inputs, a.head_hidden));
+  Activations rows = a;
+  rows.hidden = a.head_hidden;
+  rows.normed = a.head_normed;
+  rows.attended = a.head_attended;
+  rows.gated = a.head_gated;
+  ENCORE_RETURN_IF_ERROR(close_layer(ops, rows, {step.inputs.num_logit_rows, a.logits.rows}, last));
+  return sample(ops, step);
 }
 
 }  // namespace encore::lowering

@@ -20,15 +20,18 @@ namespace encore::lowering {
 
 // The short-lived tensors of one step, planned into an arena.
 struct Activations {
-  Matrix hidden;       // [tokens, hidden_size], the residual stream
-  Matrix normed;       // [tokens, hidden_size], input of qkv, and of gate and up
-  Matrix qkv;          // [tokens, q_size + 2 kv_size]
-  Matrix attended;     // [tokens, q_size]
-  Matrix gated;        // [tokens, intermediate_size]
-  Matrix head_hidden;  // [logit_rows, hidden_size]
-  Matrix head_normed;  // [logit_rows, hidden_size]
-  Matrix part_logits;  // [logit_rows, head_rows], f32; the logits themselves on one rank
-  Matrix logits;       // [logit_rows, vocab_size], f32
+  Matrix hidden;    // [tokens, hidden_size], the residual stream
+  Matrix normed;    // [tokens, hidden_size], input of qkv, and of gate and up
+  Matrix qkv;       // [tokens, q_size + 2 kv_size]
+  Matrix attended;  // [tokens, q_size]
+  Matrix gated;     // [tokens, intermediate_size]
+  // Of the rows that want logits, where they are fewer than tokens: see LayerStack::forward().
+  Matrix head_attended;  // [logit_rows, q_size]
+  Matrix head_gated;     // [logit_rows, intermediate_size]
+  Matrix head_hidden;    // [logit_rows, hidden_size]
+  Matrix head_normed;    // [logit_rows, hidden_size]
+  Matrix part_logits;    // [logit_rows, head_rows], f32; the logits themselves on one rank
+  Matrix logits;         // [logit_rows, vocab_size], f32
 };
 
 // Where the activations of a step of that many rows lie, relative to the arena's start.
@@ -65,7 +68,8 @@ inline Step narrowed(Step step, int32_t tokens, int32_t logit_rows) {
   for (Matrix* matrix : {&a.hidden, &a.normed, &a.qkv, &a.attended, &a.gated}) {
     matrix->rows = tokens;
   }
-  for (Matrix* matrix : {&a.head_hidden, &a.head_normed, &a.part_logits, &a.logits}) {
+  for (Matrix* matrix : {&a.head_attended, &a.head_gated, &a.head_hidden, &a.head_normed,
+                         &a.part_logits, &a.logits}) {
     matrix->rows = logit_rows;
   }
   return step;
@@ -90,7 +94,8 @@ class LayerStack {
   Status layer(Ops& ops, const Step& step, int32_t index) const;
   // hidden, rows [r] -> logits [r, vocab_size] -> sampled tokens.
   Status head(Ops& ops, const Step& step) const;
-  // All three, without a break.
+  // All three, without a break. Behind the last layer's attention only rows that want logits go on:
+  // nobody reads the others. So the last layer's hidden is complete only after layer().
   Status forward(Ops& ops, const Step& step) const;
 
  private:
@@ -107,8 +112,14 @@ class LayerStack {
   LayerStack(const ModelSpec& spec, const Shard& shard) : spec_(spec), shard_(shard) {}
   // What o and down do to the residual stream: it enters the sum over ranks once.
   Epilogue closing_epilogue() const { return shard_.rank == 0 ? Epilogue::kAdd : Epilogue::kNone; }
+  // The two halves of a layer: normed -> attended; attended -> hidden and the next layer's normed,
+  // over `rows` of these activations.
+  Status attend(Ops& ops, const Step& step, int32_t index) const;
+  Status close_layer(Ops& ops, const Activations& a, Rows rows, int32_t index) const;
+  // head_hidden -> logits -> sampled tokens.
+  Status sample(Ops& ops, const Step& step) const;
   // hidden += x W^T + b over all ranks; then normed = rms_norm(hidden) * norm, unless norm is null.
-  Status close_half(Ops& ops, const Step& step, Matrix x, const Weight& weight,
+  Status close_half(Ops& ops, const Activations& a, Rows rows, Matrix x, const Weight& weight,
                     const Weight* norm) const;
 
   ModelSpec spec_;
