@@ -11,7 +11,7 @@
 #   ENCORE_BUILD_DIR   build folder, or one that bench/pack_gpu_suite.sh made     build/cuda
 #   ENCORE_SCRATCH     models made on the way (20 GB), kept for the next run      /tmp/encore-gpu-suite
 #   ENCORE_SHAPES      of bench and baseline              "llama-3.1-8b llama-3.2-1b"
-#   ENCORE_RUNNER_ARGS more arguments of encore_runner_test     "--logit-tolerance=0.02"
+#   ENCORE_RUNNER_ARGS more arguments of encore_runner_test     "--logit-tolerance=0.02 --reference-tolerance=0.5"
 #   ENCORE_REFERENCE_MODELS  of tests/goldens/gpu_reference.py  all
 #   ENCORE_TEST_FILTER GoogleTest filter of kernels and sanitize     all; small_filter()'s
 set -ufo pipefail
@@ -22,7 +22,6 @@ scratch=${ENCORE_SCRATCH:-/tmp/encore-gpu-suite}
 logs=${OUT:-$scratch/logs}
 shapes=${ENCORE_SHAPES:-llama-3.1-8b llama-3.2-1b}
 filter=${ENCORE_TEST_FILTER:-}
-plugin=$build/lib/encore/plugins/encore_backend_cuda.so
 section=setup
 summary=()
 failures=0
@@ -30,6 +29,7 @@ failures=0
 mkdir -p "$scratch" "$logs" || exit 2
 [ -d "$build" ] || { echo "error: $build does not exist; set ENCORE_BUILD_DIR" >&2; exit 2; }
 build=$(cd "$build" && pwd)
+plugin=$build/lib/encore/plugins/encore_backend_cuda.so
 export ENCORE_TEST_GOLDENS=$root/tests/goldens
 export LD_LIBRARY_PATH=$build/lib/host${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
@@ -101,7 +101,7 @@ run_backend() {
 
 run_runner() {
   local arguments
-  read -ra arguments <<<"${ENCORE_RUNNER_ARGS:---logit-tolerance=0.02}"
+  read -ra arguments <<<"${ENCORE_RUNNER_ARGS:---logit-tolerance=0.02 --reference-tolerance=0.5}"
   part encore_runner_test 300 30 "$(programs '*/encore_runner_test')" --plugin="$plugin" \
     --gtest_brief=1 "${arguments[@]}"
 }

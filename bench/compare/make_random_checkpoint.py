@@ -27,6 +27,7 @@ import model_shapes
 PIECE_ELEMENTS = 1 << 25  # 64 MiB; even, so that a pair of weights never straddles two pieces
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BYTE_TOKENIZER = ROOT / "tests" / "goldens" / "models" / "tiny_llama"
+BYTE_TOKENIZER_ENDS = 256, 257  # <bos>, <eos>
 
 
 def normal_table():
@@ -162,6 +163,8 @@ def main():
     args = parser.parse_args()
     start = time.perf_counter()
     config = model_shapes.config_of(args.shape, args.layers, args.vocab)
+    if args.tokenizer:
+        config["bos_token_id"], config["eos_token_id"] = BYTE_TOKENIZER_ENDS
     total = make(args.folder, config, int(args.shard_gb * 1e9), args.seed)
     if args.tokenizer:
         for name in ("tokenizer.json", "tokenizer_config.json"):

@@ -17,7 +17,7 @@ namespace {
 constexpr int32_t kTokens = 40;
 constexpr uint64_t kSeeds[] = {1, 2};
 // Between the limit and what it admits, and between it and what it must find.
-constexpr double kMargin = 1.5;
+constexpr double kMargin = kArithmeticMargin;
 
 struct Trial {
   RandomModel random;
