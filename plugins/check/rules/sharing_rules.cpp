@@ -29,9 +29,16 @@ std::vector<Request> make_requests(const Subject& subject, uint64_t seed) {
   return requests;
 }
 
-// One step in which request `filler` computes its whole prompt, and the others what follows the
-// pages that they share with it.
-Result<StepResult> run_sharing(Subject& subject, Runner& runner, uint64_t seed, size_t filler) {
+// Where the requests that compute only their ends find what comes before.
+enum class Prefix {
+  kOwnPages,     // in pages of their own, filled by an earlier step
+  kSharedPages,  // in the pages that request `filler` fills in the same step
+};
+
+// One step in which request `filler` computes its whole prompt, and the others what follows their
+// common beginning.
+Result<StepResult> run_step_of(Subject& subject, Runner& runner, uint64_t seed, size_t filler,
+                               Prefix prefix) {
   std::vector<Request> requests = make_requests(subject, seed);
   std::vector<std::vector<int32_t>> own_pages;
   std::vector<Work> work;
@@ -44,8 +51,13 @@ Result<StepResult> run_sharing(Subject& subject, Runner& runner, uint64_t seed, 
   }
   for (size_t i = 0; i < kNumRequests; ++i) {
     if (i == filler) continue;
-    std::copy_n(own_pages[filler].begin(), kSharedPages, requests[i].pages.begin());
-    requests[i].cached = kSharedTokens;
+    if (prefix == Prefix::kOwnPages) {
+      const Work earlier{&requests[i], kSharedTokens, false};
+      ENCORE_RETURN_IF_ERROR(subject.driver->run(subject.eager(), {&earlier, 1}).status());
+    } else {
+      std::copy_n(own_pages[filler].begin(), kSharedPages, requests[i].pages.begin());
+      requests[i].cached = kSharedTokens;
+    }
     work[i].count = kLength - kSharedTokens;
   }
   Result<StepResult> result = run_step(subject, runner, work);
@@ -56,21 +68,33 @@ Result<StepResult> run_sharing(Subject& subject, Runner& runner, uint64_t seed, 
   return result;
 }
 
-Status check_sharing(Subject& subject, const NamedRunner& named, uint64_t seed, size_t filler) {
-  ENCORE_ASSIGN_OR_RETURN(const StepResult found,
-                          run_sharing(subject, *named.runner, seed, filler));
-  // Afterwards: pages that were given back keep their content, which must not help the step.
+// Each row against the same request alone, in an eager step.
+Status check_rows(Subject& subject, const StepResult& found, uint64_t seed,
+                  const std::string& what) {
   std::vector<Request> requests = make_requests(subject, seed);
   for (size_t row = 0; row < found.logits.size(); ++row) {
     ENCORE_ASSIGN_OR_RETURN(const std::vector<float> alone,
                             run_to(subject, subject.eager(), requests[row], kLength));
     subject.driver->finish(requests[row]);
-    const std::string what = named.name + ", request " + std::to_string(row) +
-                             " in a step in which request " + std::to_string(filler) +
-                             " fills the first two pages of all, against the request alone";
-    ENCORE_RETURN_IF_ERROR(same_logits(found.logits[row], alone, subject.limit, what));
+    ENCORE_RETURN_IF_ERROR(
+        same_logits(found.logits[row], alone, subject.limit,
+                    what + ", request " + std::to_string(row) + " against the same request alone"));
   }
   return {};
+}
+
+Status check_sharing(Subject& subject, const NamedRunner& named, uint64_t seed, size_t filler) {
+  // The requests alone come last: pages that were given back keep their content, which must not
+  // help the step.
+  ENCORE_ASSIGN_OR_RETURN(const StepResult shared,
+                          run_step_of(subject, *named.runner, seed, filler, Prefix::kSharedPages));
+  ENCORE_ASSIGN_OR_RETURN(const StepResult apart,
+                          run_step_of(subject, *named.runner, seed, filler, Prefix::kOwnPages));
+  const Status sound = check_rows(subject, apart, seed, named.name + ", nothing shared");
+  if (!sound.ok()) return not_judged("the step is wrong without shared pages: " + sound.message());
+  return check_rows(
+      subject, shared, seed,
+      named.name + ", request " + std::to_string(filler) + " fills the first two pages of all");
 }
 
 }  // namespace
