@@ -10,8 +10,8 @@ namespace encore::check {
 namespace {
 
 constexpr int32_t kPageSize = 16;  // small_options()
-constexpr int32_t kSharedPages = 2;
-constexpr int32_t kSharedTokens = kSharedPages * kPageSize;
+constexpr int32_t kNumShared = 2;
+constexpr int32_t kSharedTokens = kNumShared * kPageSize;
 constexpr int32_t kLength = 40;
 constexpr size_t kNumRequests = 3;
 
@@ -55,7 +55,7 @@ Result<StepResult> run_step_of(Subject& subject, Runner& runner, uint64_t seed, 
       const Work earlier{&requests[i], kSharedTokens, false};
       ENCORE_RETURN_IF_ERROR(subject.driver->run(subject.eager(), {&earlier, 1}).status());
     } else {
-      std::copy_n(own_pages[filler].begin(), kSharedPages, requests[i].pages.begin());
+      std::copy_n(own_pages[filler].begin(), kNumShared, requests[i].pages.begin());
       requests[i].cached = kSharedTokens;
     }
     work[i].count = kLength - kSharedTokens;
