@@ -108,8 +108,9 @@ TEST(ConfigLoaderTest, KeyOfAnotherSectionIsSuggested) {
 }
 
 TEST(ConfigLoaderTest, KeyLikeNoOtherListsTheSection) {
-  EXPECT_EQ(error_of("log: {zzzzzzzzzzzzzz: 5}\n"),
-            "conf/a.yaml:1: unknown key \"log.zzzzzzzzzzzzzz\"; keys of log: log.level, log.format");
+  EXPECT_EQ(
+      error_of("log: {zzzzzzzzzzzzzz: 5}\n"),
+      "conf/a.yaml:1: unknown key \"log.zzzzzzzzzzzzzz\"; keys of log: log.level, log.format");
 }
 
 TEST(ConfigLoaderTest, WrongTypeNamesValueAndLimit) {
