@@ -328,6 +328,7 @@ TEST(DrainTest, CancelledRequestsStillGetTheirEnds) {
   rig.step();
   rig.text.close_gate();
   const Client tokenizing = rig.http.post_json("/v1/completions", body.dump());
+  rig.text.await_visitor();  // or it might be over before it is cancelled
   bool drained = false;
   rig.server.drain([&] { drained = true; });
   rig.server.cancel_all();

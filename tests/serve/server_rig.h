@@ -53,6 +53,11 @@ class LetterText : public TextService {
   // For texts of so many bytes or more.
   void close_gate(size_t from_bytes = 0) { set_gate(from_bytes); }
   void open_gate() { set_gate(SIZE_MAX); }
+  // Until somebody stands before the closed gate.
+  void await_visitor() const {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [this] { return num_waiting_ > 0; });
+  }
 
  private:
   void set_gate(size_t closed_from) {
@@ -64,11 +69,16 @@ class LetterText : public TextService {
   }
   void wait_for_gate(size_t bytes) const {
     std::unique_lock lock(mutex_);
+    ++num_waiting_;
+    came_.notify_all();
     opened_.wait(lock, [this, bytes] { return bytes < closed_from_; });
+    --num_waiting_;
   }
 
   mutable std::mutex mutex_;
   mutable std::condition_variable opened_;
+  mutable std::condition_variable came_;
+  mutable int32_t num_waiting_ = 0;
   size_t closed_from_ = SIZE_MAX;
 };
 
