@@ -31,8 +31,11 @@ class ConversationReader : public nlohmann::json_sax<Json> {
 
   bool string(string_t& text) override {
     if (depth_ != kTurnDepth || !in_conversations_) return true;
-    if (key_ == "from" || key_ == "role") from_ = std::move(text);
-    if (key_ == "value" || key_ == "content") value_ = std::move(text);
+    if (key_ == "from" || key_ == "role") {
+      from_ = std::move(text);
+    } else if (key_ == "value" || key_ == "content") {
+      value_ = std::move(text);
+    }
     return true;
   }
   bool start_object(size_t) override {

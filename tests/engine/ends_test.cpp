@@ -151,6 +151,7 @@ TEST_P(EndsTest, DeadlinesThatAreNotReachedChangeNothing) {
 TEST_P(EndsTest, RequestsAddedTogetherBeginTogether) {
   Rig rig(options_);
   std::vector<RequestOptions> options;
+  options.reserve(5);
   for (int32_t i = 0; i < 5; ++i) options.push_back(request(4, i, 3));
   const std::vector<RequestId> ids = rig.add_all(options);
   EXPECT_THAT(ids, testing::ElementsAre(1, 2, 3, 4, 5));

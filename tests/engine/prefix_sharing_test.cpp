@@ -300,6 +300,7 @@ TEST_P(PrefixSharingTest, PreemptedRequestsComputeLessAgain) {
     options.prefix_cache = cache;
     Rig rig(options);
     std::vector<RequestOptions> requests;
+    requests.reserve(8);
     for (int32_t i = 0; i < 8; ++i) requests.push_back(request(fake::make_prompt(10, i), 200));
     const std::vector<RequestId> ids = rig.add_all(requests);
     rig.run();

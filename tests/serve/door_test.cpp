@@ -177,6 +177,7 @@ TEST(DoorTest, FullQueueIs429UntilSomebodyIsDone) {
   rig.load();
   const Json one = {{"prompt", "AB"}, {"max_tokens", 3}};
   std::vector<Client> clients;
+  clients.reserve(5);
   for (int i = 0; i < 5; ++i) clients.push_back(rig.post("/v1/completions", one));
   const Client two = rig.post("/v1/completions", {{"prompt", "AB"}, {"n", 2}});
   EXPECT_EQ(two->status, 429);
@@ -219,6 +220,7 @@ TEST(DoorTest, BodiesThatWaitToBeReadAreLimitedTogether) {
   Json body = {{"prompt", "AB"}, {"max_tokens", 1}, {"user", ""}};
   body["user"] = std::string(1000 - body.dump().size(), 'u');
   std::vector<Client> clients;
+  clients.reserve(8);
   for (int i = 0; i < 8; ++i) clients.push_back(rig.http.post_json("/v1/completions", body.dump()));
   EXPECT_EQ(rig.http.post_json("/v1/completions", body.dump())->status, 429);
   EXPECT_EQ(rig.http.post_json("/v1/completions", R"({"prompt": "A", "n": 0})")->status, 0);
@@ -237,6 +239,7 @@ TEST(DoorTest, LongPromptsHoldUpOnlyEachOther) {
   rig.text.close_gate(64 << 10);
   const Json body = {{"prompt", std::string(64 << 10, 'A')}};
   std::vector<Client> slow;
+  slow.reserve(5);
   for (int i = 0; i < 5; ++i) slow.push_back(rig.http.post_json("/v1/completions", body.dump()));
   EXPECT_EQ(rig.post("/tokenize", {{"prompt", "BAD"}})->status, 200);
   for (const Client& client : slow) EXPECT_EQ(client->status, 0);

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::string key_file(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "keys_" + std::to_string(getpid());
+  std::string path = ::testing::TempDir() + "keys_" + std::to_string(getpid());
   std::ofstream(path) << text;
   return path;
 }
