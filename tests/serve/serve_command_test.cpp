@@ -27,9 +27,8 @@ double seconds_since(Clock::time_point start) {
 }
 
 std::string write_config(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "serve_" + std::to_string(getpid()) + "_" +
-                           ::testing::UnitTest::GetInstance()->current_test_info()->name() +
-                           ".yaml";
+  std::string path = ::testing::TempDir() + "serve_" + std::to_string(getpid()) + "_" +
+                     ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml";
   std::ofstream(path) << text;
   return path;
 }
@@ -337,8 +336,8 @@ class SmolServeTest : public ::testing::Test {
     const std::string path =
         std::string(folder != nullptr ? folder : "") + "/SmolLM2-135M-Instruct.Q4_1.gguf";
     if (!std::filesystem::exists(path)) GTEST_SKIP() << "ENCORE_TEST_MODELS has no SmolLM2";
-    server_.emplace(std::vector<std::string>{ENCORE_SOURCE_DIR "/configs/serve.yaml", "--model",
-                                             path, "--port", "0", "--set",
+    const std::string config = ENCORE_SOURCE_DIR "/configs/serve.yaml";
+    server_.emplace(std::vector<std::string>{config, "--model", path, "--port", "0", "--set",
                                              "scheduler.max_running_requests=4"});
     ASSERT_TRUE(server_->wait_until_ready()) << server_->log();
   }
