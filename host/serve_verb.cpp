@@ -310,6 +310,10 @@ int serve(const ServeFlags& flags) {
     return kExitOk;
   }
   if (status.ok()) status = service.run();
+  if (status.code() == StatusCode::kDeadlineExceeded) {
+    // The device may never let go of what it holds, so nothing is taken apart.
+    std::_Exit(report_error(status));
+  }
   if (!status.ok()) return report_error(status);
   spdlog::info("stopped");
   return kExitOk;
