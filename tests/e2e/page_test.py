@@ -67,8 +67,9 @@ class PageTest(unittest.TestCase):
                          r"^[\d,]+ replays, [\d,]+ eager$")
         self.assertRegex(browser.run("$('host-step').textContent"), r"^[\d.,]+$")
         self.assertRegex(browser.run("$('first-token').textContent"), r"^[\d.,]+$")
-        self.assertRegex(browser.run("document.querySelector('#spark .line').getAttribute('d')"),
-                         r"^M\d+,[\d.]+(L\d+,[\d.]+)+$")
+        line = "document.querySelector('#spark .line').getAttribute('d')"
+        browser.wait(f"{line}.includes('L')")  # a point a second
+        self.assertRegex(browser.run(line), r"^M\d+,[\d.]+(L\d+,[\d.]+)+$")
 
         # Stop ends the request in the server.
         browser.run("$('max-tokens').value = 1800")
