@@ -9,8 +9,8 @@ void catch_interrupts();
 // Whether one has arrived. Any thread.
 bool interrupted();
 
-// A file descriptor that becomes readable with the first one, for who waits with poll(). Valid after
-// catch_interrupts(), for the life of the process; do not read from it.
+// A file descriptor that becomes readable with the first one, for who waits with poll(). Valid
+// after catch_interrupts(), for the life of the process; do not read from it.
 int interrupt_event();
 
 // Forgets it, so that the next one counts as the first again.

@@ -41,8 +41,8 @@ inline constexpr ErrorLimit kReducedLimit = {"bf16", 0.25, 0.08};
 // Quantised weights with int8 activations.
 inline constexpr ErrorLimit kQuantisedLimit = {"int8", 0.6, 0.2};
 
-// A limit is a device's if its simplest steps stay below it by this factor. Each arithmetic does, as
-// the kit's own reference rounds it.
+// A limit is a device's if its simplest steps stay below it by this factor. Each arithmetic does,
+// as the kit's own reference rounds it.
 inline constexpr double kArithmeticMargin = 1.5;
 
 // "largest error 0.412 of the logits' spread (limit 0.020), root mean square 0.101 (limit 0.006)"
