@@ -6,6 +6,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "http/ascii.h"
+
 namespace encore {
 namespace {
 
@@ -42,11 +44,6 @@ bool same(std::string_view given, std::string_view key) {
   return difference == 0;
 }
 
-bool same_word(std::string_view text, std::string_view lower_case) {
-  return std::equal(text.begin(), text.end(), lower_case.begin(), lower_case.end(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-}
-
 }  // namespace
 
 Result<std::vector<std::string>> load_api_keys(const ServerConfig& config) {
@@ -80,7 +77,7 @@ Result<std::vector<std::string>> load_api_keys(const ServerConfig& config) {
 bool is_authorized(std::string_view authorization, const std::vector<std::string>& keys) {
   if (keys.empty()) return true;
   constexpr std::string_view kScheme = "bearer ";
-  if (!same_word(authorization.substr(0, kScheme.size()), kScheme)) return false;
+  if (!equal_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) return false;
   const std::string_view given = trim(authorization.substr(kScheme.size()));
   bool found = false;
   for (const std::string& key : keys) found = same(given, key) || found;

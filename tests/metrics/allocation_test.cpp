@@ -1,25 +1,8 @@
 // Counts every allocation of the process: observing tokens makes none.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "../allocation_counter.h"
 #include "metrics/server_metrics.h"
-
-namespace {
-std::atomic<int64_t> num_allocations = 0;
-}  // namespace
-
-// NOLINTBEGIN(misc-definitions-in-headers)
-[[gnu::noinline]] void* operator new(size_t size) {
-  ++num_allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { operator delete(memory); }
-// NOLINTEND(misc-definitions-in-headers)
 
 namespace encore {
 namespace {
