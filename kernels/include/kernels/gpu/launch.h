@@ -21,6 +21,7 @@ struct Launch {
   // The kernel may start while the one before it in the stream still runs: it waits for that one's
   // memory by itself (programmatic dependent launch). Ignored where the device has no such thing.
   bool overlap = false;
+  int32_t lanes = 32;  // of the device's warps: DeviceTraits::lanes
 };
 
 // Numbers equal those of encore::DType.
