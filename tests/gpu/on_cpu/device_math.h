@@ -20,6 +20,9 @@ inline double __longlong_as_double(int64_t value) { return std::bit_cast<double>
 inline int __popc(uint32_t value) { return std::popcount(value); }
 inline int __clz(uint32_t value) { return std::countl_zero(value); }
 inline int __ffs(uint32_t value) { return value == 0 ? 0 : std::countr_zero(value) + 1; }
+inline int __popcll(uint64_t value) { return std::popcount(value); }
+inline int __clzll(uint64_t value) { return std::countl_zero(value); }
+inline int __ffsll(uint64_t value) { return value == 0 ? 0 : std::countr_zero(value) + 1; }
 inline uint32_t __brev(uint32_t value) {
   uint32_t result = 0;
   for (int i = 0; i < 32; ++i) result |= (value >> i & 1U) << (31 - i);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -40,7 +41,6 @@ namespace {
 constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr size_t kMaxThreads = 1024;
 constexpr size_t kMaxSharedBytes = size_t{227} << 10;
-constexpr int kLanes = 32;
 
 enum class State : uint8_t { kReady, kAtBarrier, kInWarp, kEnded };
 
@@ -49,7 +49,7 @@ struct Fiber {
   void* stack_pointer = nullptr;
   State state = State::kEnded;
   dim3 thread;
-  uint32_t mask = 0;       // kInWarp: lanes it waits for
+  LaneSet mask = 0;        // kInWarp: lanes it waits for
   void* record = nullptr;  // kInWarp
 };
 
@@ -57,6 +57,7 @@ struct Fiber {
 struct Block {
   std::vector<Fiber> fibers;
   size_t num_threads = 0;
+  size_t lanes = 0;  // of a warp
   size_t num_ended = 0;
   size_t num_at_barrier = 0;
   int votes = 0;    // of block_or, so far
@@ -70,6 +71,7 @@ struct Block {
   std::byte* shared = nullptr;
 };
 Block block;
+std::mutex block_mutex;  // __shared__ variables are the process's
 
 [[noreturn]] void fail(const char* what) {
   std::fprintf(stderr, "kernel on CPU: %s: block (%u, %u, %u), thread (%u, %u, %u)\n", what,
@@ -118,7 +120,7 @@ void prepare(Fiber* fiber) {
 
 // Runs the warp's fibers that are ready, once each. Whether there were any.
 bool run_warp(size_t first) {
-  const size_t lanes = std::min<size_t>(kLanes, block.num_threads - first);
+  const size_t lanes = std::min(block.lanes, block.num_threads - first);
   bool progress = false;
   for (size_t i = 0; i < lanes; ++i) {
     block.current = first + (block.backwards ? lanes - 1 - i : i);
@@ -135,12 +137,12 @@ bool run_warp(size_t first) {
 bool run_round() {
   block.random = block.random * 1664525U + 1013904223U;  // Numerical Recipes' generator
   block.backwards = (block.random >> 31) != 0;
-  const size_t warps = (block.num_threads + kLanes - 1) / kLanes;
+  const size_t warps = (block.num_threads + block.lanes - 1) / block.lanes;
   const size_t begin = (block.random >> 8) % warps;
   bool progress = false;
   for (size_t i = 0; i < warps; ++i) {
     const size_t warp = (begin + (block.backwards ? warps - i : i)) % warps;
-    while (run_warp(warp * kLanes)) progress = true;
+    while (run_warp(warp * block.lanes)) progress = true;
   }
   return progress;
 }
@@ -159,13 +161,15 @@ void run_block(dim3 size) {
   }
 }
 
+size_t first_of_warp() { return block.current / block.lanes * block.lanes; }
+
 // The records of the lanes of `mask` in the caller's warp, once all that exist have come; else
 // nothing.
-std::optional<std::array<void*, kLanes>> records_if_complete(uint32_t mask) {
-  std::array<void*, kLanes> records{};
-  const size_t first = block.current / kLanes * kLanes;
-  for (size_t i = 0; i < kLanes; ++i) {
-    const size_t lane = block.backwards ? i : kLanes - 1 - i;  // the one that comes last first
+std::optional<std::array<void*, kMaxLanes>> records_if_complete(LaneSet mask) {
+  std::array<void*, kMaxLanes> records{};
+  const size_t first = first_of_warp();
+  for (size_t i = 0; i < block.lanes; ++i) {
+    const size_t lane = block.backwards ? i : block.lanes - 1 - i;  // the one that comes last first
     if (first + lane >= block.num_threads || (mask >> lane & 1U) == 0) continue;
     const Fiber& fiber = block.fibers[first + lane];
     if (fiber.state == State::kEnded) fail("a lane left before its warp's operation");
@@ -177,7 +181,11 @@ std::optional<std::array<void*, kLanes>> records_if_complete(uint32_t mask) {
 
 }  // namespace
 
-void run_grid(dim3 grid, dim3 size, size_t shared_bytes, const std::function<void()>& thread) {
+void run_grid(dim3 grid, dim3 size, size_t shared_bytes, int lanes,
+              const std::function<void()>& thread) {
+  const std::lock_guard lock(block_mutex);
+  if (lanes != 32 && lanes != 64) fail("a warp has 32 or 64 lanes");
+  block.lanes = static_cast<size_t>(lanes);
   block.num_threads = size_t{size.x} * size.y * size.z;
   if (block.num_threads == 0 || block.num_threads > kMaxThreads) fail("bad number of threads");
   if (size_t{grid.x} * grid.y * grid.z == 0) fail("empty grid");
@@ -204,7 +212,8 @@ void run_grid(dim3 grid, dim3 size, size_t shared_bytes, const std::function<voi
 
 std::byte* dynamic_shared() { return block.shared; }
 
-int lane() { return static_cast<int>(block.current % kLanes); }
+int num_lanes() { return static_cast<int>(block.lanes); }
+int lane() { return static_cast<int>(block.current % block.lanes); }
 
 void block_barrier() {
   block.fibers[block.current].state = State::kAtBarrier;
@@ -219,8 +228,9 @@ int block_or(int predicate) {
   return block.outcome;
 }
 
-void warp_together(uint32_t mask, void* record, const std::function<void(void**)>& combine) {
+void warp_together(LaneSet mask, void* record, const std::function<void(void**)>& combine) {
   Fiber& self = block.fibers[block.current];
+  if (block.lanes < kMaxLanes) mask &= (LaneSet{1} << block.lanes) - 1;
   if ((mask >> lane() & 1U) == 0) fail("a lane outside the mask of a warp operation");
   self.state = State::kInWarp;
   self.mask = mask;
@@ -229,8 +239,8 @@ void warp_together(uint32_t mask, void* record, const std::function<void(void**)
   if (!records) return leave_fiber();
   auto lanes = *records;
   combine(lanes.data());
-  const size_t first = block.current / kLanes * kLanes;
-  for (size_t i = 0; i < kLanes; ++i) {
+  const size_t first = first_of_warp();
+  for (size_t i = 0; i < block.lanes; ++i) {
     if (lanes[i] != nullptr) block.fibers[first + i].state = State::kReady;
   }
 }

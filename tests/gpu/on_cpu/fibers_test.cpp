@@ -11,19 +11,24 @@ namespace {
 
 using testing::DeviceBuffer;
 
+constexpr Launch kLanes32{.lanes = 32};
+constexpr Launch kLanes64{.lanes = 64};
+
+template <int W>
 __global__ void sum_kernel(const int32_t* x, int32_t n, int32_t* sums) {
   __shared__ int32_t partial[32];
   const auto i = static_cast<int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int32_t total = block_sum(i < n ? x[i] : 0, partial);
+  const int32_t total = block_sum<W>(i < n ? x[i] : 0, partial);
   if (threadIdx.x == 0) sums[blockIdx.x] = total;
 }
 
-TEST(FibersTest, BlocksSumOverTheirThreads) {
+template <int W>
+void expect_blocks_sum(const Launch& launch) {
   std::vector<int32_t> x(1000);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int32_t>(i * i % 101);
   DeviceBuffer<int32_t> values(x);
   DeviceBuffer<int32_t> sums(4);
-  ENCORE_GPU_OK(launch_kernel(sum_kernel, 4, 256, 0, {}, values.get(), 1000, sums.get()));
+  ENCORE_GPU_OK(launch_kernel(sum_kernel<W>, 4, 256, 0, launch, values.get(), 1000, sums.get()));
   for (size_t block = 0; block < 4; ++block) {
     int32_t expected = 0;
     for (size_t i = block * 256; i < std::min<size_t>(1000, block * 256 + 256); ++i) {
@@ -33,18 +38,23 @@ TEST(FibersTest, BlocksSumOverTheirThreads) {
   }
 }
 
+TEST(FibersTest, BlocksSumOverTheirThreads) {
+  expect_blocks_sum<32>(kLanes32);
+  expect_blocks_sum<64>(kLanes64);
+}
+
 __global__ void warp_kernel(uint32_t* out) {
-  const auto lane = static_cast<int>(threadIdx.x % kWarpSize);
+  const auto lane = static_cast<int>(threadIdx.x % 32);
   uint32_t* mine = out + threadIdx.x * 4;
-  mine[0] = shuffle_up(threadIdx.x, 3);
-  mine[1] = shuffle(threadIdx.x, 31 - lane);
-  mine[2] = __ballot_sync(kAllLanes, lane % 3 == 0);
+  mine[0] = __shfl_up_sync(0xffffffffU, threadIdx.x, 3);
+  mine[1] = __shfl_sync(0xffffffffU, threadIdx.x, 31 - lane);
+  mine[2] = __ballot_sync(0xffffffffU, lane % 3 == 0);
   mine[3] = __shfl_xor_sync(0xffU << (lane & 24), threadIdx.x, 5, 8);
 }
 
 TEST(FibersTest, LanesExchangeWithinTheirWarp) {
   DeviceBuffer<uint32_t> out(96 * 4);
-  ENCORE_GPU_OK(launch_kernel(warp_kernel, 1, 96, 0, {}, out.get()));
+  ENCORE_GPU_OK(launch_kernel(warp_kernel, 1, 96, 0, kLanes32, out.get()));
   const std::vector<uint32_t> found = out.host();
   for (uint32_t thread = 0; thread < 96; ++thread) {
     const uint32_t lane = thread % 32;
@@ -52,6 +62,32 @@ TEST(FibersTest, LanesExchangeWithinTheirWarp) {
     EXPECT_EQ(found[thread * 4 + 1], thread - lane + (31 - lane));
     EXPECT_EQ(found[thread * 4 + 2], 0x49249249U);
     EXPECT_EQ(found[thread * 4 + 3], thread ^ 5U);
+  }
+}
+
+__global__ void wide_warp_kernel(uint64_t* out) {
+  const auto lane = static_cast<int>(threadIdx.x % 64);
+  uint64_t* mine = out + threadIdx.x * 6;
+  mine[0] = __shfl_up(threadIdx.x, 3);
+  mine[1] = __shfl(threadIdx.x, 63 - lane);
+  mine[2] = __ballot(lane % 3 == 0);
+  mine[3] = __shfl_xor(threadIdx.x, 37);
+  mine[4] = __shfl_down(threadIdx.x, 20, 32);
+  mine[5] = __any(lane == 40 && threadIdx.x > 64) != 0 ? 1 : 0;
+}
+
+TEST(FibersTest, WarpsOf64LanesExchangeAcrossBothHalves) {
+  DeviceBuffer<uint64_t> out(192 * 6);
+  ENCORE_GPU_OK(launch_kernel(wide_warp_kernel, 1, 192, 0, kLanes64, out.get()));
+  const std::vector<uint64_t> found = out.host();
+  for (uint64_t thread = 0; thread < 192; ++thread) {
+    const uint64_t lane = thread % 64;
+    EXPECT_EQ(found[thread * 6], lane < 3 ? thread : thread - 3);
+    EXPECT_EQ(found[thread * 6 + 1], thread - lane + (63 - lane));
+    EXPECT_EQ(found[thread * 6 + 2], 0x9249249249249249U);
+    EXPECT_EQ(found[thread * 6 + 3], thread ^ 37U);
+    EXPECT_EQ(found[thread * 6 + 4], lane % 32 + 20 >= 32 ? thread : thread + 20);
+    EXPECT_EQ(found[thread * 6 + 5], thread < 64 ? 0 : 1);
   }
 }
 
@@ -118,13 +154,19 @@ __global__ void split_kernel() {
     __syncwarp(threadIdx.x == 32 ? 3U : 2U);
   }
 }
+// Lanes of a warp of 64 that only know of 32.
+__global__ void narrow_kernel() { __shfl_xor_sync(0xffffffffU, 1, 1); }
 __global__ void deserted_kernel() {
-  if (threadIdx.x > 5) warp_sum(1);
+  if (threadIdx.x > 5) __shfl_xor_sync(0xffffffffU, 1, 1);
 }
 
 TEST(FibersDeathTest, WhatWouldHangOnAGpuIsReported) {
   EXPECT_DEATH(static_cast<void>(launch_kernel(split_kernel, 1, 34, 0, {})), "never come");
   EXPECT_DEATH(static_cast<void>(launch_kernel(deserted_kernel, 1, 32, 0, {})), "a lane left");
+  EXPECT_DEATH(static_cast<void>(launch_kernel(narrow_kernel, 1, 64, 0, kLanes64)),
+               "outside the mask");
+  EXPECT_DEATH(static_cast<void>(launch_kernel(narrow_kernel, 1, 64, 0, Launch{.lanes = 16})),
+               "32 or 64");
 }
 
 }  // namespace

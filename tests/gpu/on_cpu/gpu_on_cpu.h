@@ -12,8 +12,9 @@
 #include "device_math.h"
 #include "device_types.h"
 #include "fibers.h"
+#include "kernel_types.h"
 
-#define __global__
+#define __global__ __attribute__((noinline, used))  // kernel_table.h finds them by name
 #define __device__
 #define __host__
 #define __constant__
@@ -29,59 +30,69 @@ inline int __syncthreads_or(int predicate) { return encore::gpu::on_cpu::block_o
 inline int __syncthreads_and(int predicate) {
   return encore::gpu::on_cpu::block_or(predicate == 0 ? 1 : 0) == 0 ? 1 : 0;
 }
-inline void __syncwarp(uint32_t mask = 0xffffffffU) {
+inline void __syncwarp(uint64_t mask = encore::gpu::on_cpu::kAllLanes) {
   int nothing = 0;
   encore::gpu::on_cpu::warp_together(mask, nothing, [](int**) {});
 }
 
 // The lane of `value` that each lane asks for.
 template <typename T>
-T encore_exchange(uint32_t mask, T value, int source) {
+T encore_exchange(uint64_t mask, T value, int source) {
   struct Record {
     T value;
     int source;
     T result;
   } record{value, source, value};
   encore::gpu::on_cpu::warp_together(mask, record, [](Record** lanes) {
-    for (int i = 0; i < 32; ++i) {
+    const int last = encore::gpu::on_cpu::num_lanes() - 1;
+    for (int i = 0; i <= last; ++i) {
       if (lanes[i] == nullptr) continue;
-      const Record* from = lanes[lanes[i]->source & 31];
+      const Record* from = lanes[lanes[i]->source & last];
       if (from != nullptr) lanes[i]->result = from->value;
     }
   });
   return record.result;
 }
+
+// As CUDA has them: among the lanes of a mask.
 template <typename T>
-T __shfl_sync(uint32_t mask, T value, int lane, int width = 32) {
+T __shfl_sync(uint64_t mask, T value, int lane, int width = encore::gpu::on_cpu::num_lanes()) {
   const int self = encore::gpu::on_cpu::lane();
   return encore_exchange(mask, value, (self & ~(width - 1)) | (lane & (width - 1)));
 }
 template <typename T>
-T __shfl_xor_sync(uint32_t mask, T value, int lane_mask, int width = 32) {
+T __shfl_xor_sync(uint64_t mask, T value, int lane_mask,
+                  int width = encore::gpu::on_cpu::num_lanes()) {
   const int self = encore::gpu::on_cpu::lane();
   const int source = self ^ lane_mask;
   return encore_exchange(mask, value, source / width == self / width ? source : self);
 }
 template <typename T>
-T __shfl_up_sync(uint32_t mask, T value, int delta, int width = 32) {
+T __shfl_up_sync(uint64_t mask, T value, int delta, int width = encore::gpu::on_cpu::num_lanes()) {
   const int self = encore::gpu::on_cpu::lane();
   return encore_exchange(mask, value, self % width < delta ? self : self - delta);
 }
 template <typename T>
-T __shfl_down_sync(uint32_t mask, T value, int delta, int width = 32) {
+T __shfl_down_sync(uint64_t mask, T value, int delta,
+                   int width = encore::gpu::on_cpu::num_lanes()) {
   const int self = encore::gpu::on_cpu::lane();
   return encore_exchange(mask, value, self % width + delta >= width ? self : self + delta);
 }
-inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
-  uint32_t record = predicate != 0 ? 1U : 0U;
-  encore::gpu::on_cpu::warp_together(mask, record, [](uint32_t** lanes) {
-    uint32_t votes = 0;
-    for (int i = 0; i < 32; ++i) votes |= lanes[i] == nullptr ? 0U : *lanes[i] << i;
-    for (int i = 0; i < 32; ++i) {
+inline uint64_t encore_ballot(uint64_t mask, int predicate) {
+  uint64_t record = predicate != 0 ? 1U : 0U;
+  encore::gpu::on_cpu::warp_together(mask, record, [](uint64_t** lanes) {
+    uint64_t votes = 0;
+    for (int i = 0; i < encore::gpu::on_cpu::kMaxLanes; ++i) {
+      votes |= lanes[i] == nullptr ? 0U : *lanes[i] << i;
+    }
+    for (int i = 0; i < encore::gpu::on_cpu::kMaxLanes; ++i) {
       if (lanes[i] != nullptr) *lanes[i] = votes;
     }
   });
   return record;
+}
+inline uint32_t __ballot_sync(uint32_t mask, int predicate) {
+  return static_cast<uint32_t>(encore_ballot(mask, predicate));
 }
 inline int __any_sync(uint32_t mask, int predicate) {
   return __ballot_sync(mask, predicate) != 0 ? 1 : 0;
@@ -89,6 +100,30 @@ inline int __any_sync(uint32_t mask, int predicate) {
 inline int __all_sync(uint32_t mask, int predicate) {
   return __ballot_sync(mask, predicate == 0 ? 1 : 0) == 0 ? 1 : 0;
 }
+
+// As HIP has them: among all lanes that the warp has. On a device those that run at the moment take
+// part; here one that has left, or never comes, is an error.
+template <typename T>
+T __shfl(T value, int lane, int width = encore::gpu::on_cpu::num_lanes()) {
+  return __shfl_sync(encore::gpu::on_cpu::kAllLanes, value, lane, width);
+}
+template <typename T>
+T __shfl_xor(T value, int lane_mask, int width = encore::gpu::on_cpu::num_lanes()) {
+  return __shfl_xor_sync(encore::gpu::on_cpu::kAllLanes, value, lane_mask, width);
+}
+template <typename T>
+T __shfl_up(T value, int delta, int width = encore::gpu::on_cpu::num_lanes()) {
+  return __shfl_up_sync(encore::gpu::on_cpu::kAllLanes, value, delta, width);
+}
+template <typename T>
+T __shfl_down(T value, int delta, int width = encore::gpu::on_cpu::num_lanes()) {
+  return __shfl_down_sync(encore::gpu::on_cpu::kAllLanes, value, delta, width);
+}
+inline uint64_t __ballot(int predicate) {
+  return encore_ballot(encore::gpu::on_cpu::kAllLanes, predicate);
+}
+inline int __any(int predicate) { return __ballot(predicate) != 0 ? 1 : 0; }
+inline int __all(int predicate) { return __ballot(predicate == 0 ? 1 : 0) == 0 ? 1 : 0; }
 
 // ---- Memory: one thread of the host, so plain accesses are atomic ----
 
