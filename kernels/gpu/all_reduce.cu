@@ -229,10 +229,11 @@ __device__ inline void load_row(uint4 (&own)[kPacks], const bf16* x, int32_t row
 }
 
 // As peer_sum_kernel, a row a block, which then has what it needs to normalise it.
-template <int kPacks>
+template <int W, int kPacks>
 __global__ void __launch_bounds__(kMaxNormThreads) peer_sum_norm_kernel(PeerSumNormArgs args) {
+  if (!has_lanes<W>()) return;
   __shared__ void* inboxes[kMaxPeers];
-  __shared__ float partial[kPacks * kMaxNormThreads / kWarpSize];
+  __shared__ float partial[kPacks * kMaxNormThreads / W];
   const Peers& peers = args.sum.peers;
   const Inbox inbox = inbox_of(peers);
   if (threadIdx.x < kMaxPeers) inboxes[threadIdx.x] = peers.inbox[threadIdx.x];
@@ -291,7 +292,7 @@ __global__ void __launch_bounds__(kMaxNormThreads) peer_sum_norm_kernel(PeerSumN
       if (row < live) store8(x + i * 8, values[k]);
     }
     if (row >= live) return;
-    const float inverse = inverse_rms(values, packs, args.eps, partial);
+    const float inverse = inverse_rms<W>(values, packs, args.eps, partial);
     store_scaled(static_cast<bf16*>(args.normed) + int64_t{row} * packs * 8, values, weights,
                  inverse, packs);
     __syncthreads();  // before the next row's sums
@@ -387,11 +388,13 @@ LaunchError peer_all_reduce_norm(const PeerSumNormArgs& args, const Launch& laun
   if (!valid(args.sum) || packs > 2 * kMaxNormThreads) return gpuErrorInvalidValue;
   const int32_t per_thread = packs > kMaxNormThreads ? 2 : 1;
   const int32_t needed = (packs + per_thread - 1) / per_thread;
-  const int32_t threads = (needed + kWarpSize - 1) / kWarpSize * kWarpSize;
+  const int32_t threads = whole_warps(needed, launch);
   // Not more than run at the same time: blocks wait for those of other ranks.
   const int32_t blocks = std::min(args.sum.rows.maximum, kMaxSumBlocks);
-  auto* kernel = per_thread == 2 ? peer_sum_norm_kernel<2> : peer_sum_norm_kernel<1>;
-  return launch_kernel(kernel, dim3(blocks), dim3(threads), 0, launch, args);
+  return with_lanes(launch, [&]<int W>() {
+    auto* kernel = per_thread == 2 ? peer_sum_norm_kernel<W, 2> : peer_sum_norm_kernel<W, 1>;
+    return launch_kernel(kernel, dim3(blocks), dim3(threads), 0, launch, args);
+  });
 }
 
 LaunchError peer_all_gather(const PeerGatherArgs& args, const Launch& launch) {

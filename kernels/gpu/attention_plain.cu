@@ -13,16 +13,14 @@
 namespace encore::gpu {
 namespace {
 
+constexpr int kWarpSize = 32;
 constexpr int kWarps = 4;  // heads of a thread block
 constexpr int kMaxHeadDim = 256;
 constexpr int kMaxDimsPerLane = kMaxHeadDim / kWarpSize;
 constexpr float kLowest = -1e30F;  // below any score; finite, so that differences are
 
-__device__ inline float to_float(float value) { return value; }
-__device__ inline float to_float(bf16 value) { return __bfloat162float(value); }
-__device__ inline float to_float(__half value) { return __half2float(value); }
 __device__ inline void store_float(float value, float* to) { *to = value; }
-__device__ inline void store_float(float value, bf16* to) { *to = __float2bfloat16(value); }
+__device__ inline void store_float(float value, bf16* to) { *to = to_bf16(value); }
 __device__ inline void store_float(float value, __half* to) { *to = __float2half(value); }
 
 template <typename T>
@@ -114,14 +112,14 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) plain_kernel(const PlainArg
     const KV* mine = key_row(first + min(lane, count - 1));
     const float score = lane < count ? dot_row(q, mine, head_dim) : kLowest;
     const float before = highest;
-    highest = fmaxf(highest, warp_max(score));
+    highest = fmaxf(highest, warp_max<kWarpSize>(score));
     const float weight = lane < count ? exp2f(score - highest) : 0.0F;
     const float fade = exp2f(before - highest);
-    total = total * fade + warp_sum(weight);
+    total = total * fade + warp_sum<kWarpSize>(weight);
 #pragma unroll
     for (int i = 0; i < kMaxDimsPerLane; ++i) sums[i] *= fade;
     for (int j = 0; j < count; ++j) {
-      const float p = shuffle(weight, j);
+      const float p = shuffle<kWarpSize>(weight, j);
       const KV* v = key_row(first + j) + args.half_elements;
 #pragma unroll
       for (int i = 0; i < kMaxDimsPerLane; ++i) {

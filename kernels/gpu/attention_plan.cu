@@ -18,6 +18,7 @@
 namespace encore::gpu {
 namespace {
 
+constexpr int kWarpSize = 32;
 constexpr int kMaxThreads = 1024;  // a request each
 constexpr int kMinThreads = 256;
 constexpr int kPageTile = 16;  // pieces start at multiples of the smallest page
@@ -38,7 +39,7 @@ __device__ inline int block_inclusive_sum(int value, int* shared) {
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
   for (int delta = 1; delta < kWarpSize; delta *= 2) {
-    const int before = shuffle_up(value, delta);
+    const int before = shuffle_up<kWarpSize>(value, delta);
     if (lane >= delta) value += before;
   }
   if (lane == kWarpSize - 1) shared[warp] = value;
@@ -95,7 +96,7 @@ __device__ void plan_decode(const PlanArgs& args, const Request& request, int li
                             int* lengths, int* warp_sums) {
   const int self = threadIdx.x;
   const int keys = request.q_len == 1 ? request.kv_len : 0;
-  const int total_keys = block_sum(keys, warp_sums);
+  const int total_keys = block_sum<kWarpSize>(keys, warp_sums);
   const int chunk = max(args.decode.min_piece_keys, ceil_div(total_keys, args.decode.places));
   const int mine = request.q_len == 1 ? max((2 * keys + chunk) / (2 * chunk), 1) : 0;
   const int end = block_inclusive_sum(mine, warp_sums);

@@ -44,8 +44,8 @@ __device__ __forceinline__ void softmax_step(float (&scores)[kCount], SoftmaxRow
   float offset[2];
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
-    max[row] = fmaxf(max[row], shuffle_xor(max[row], 1));
-    max[row] = fmaxf(max[row], shuffle_xor(max[row], 2));
+    max[row] = fmaxf(max[row], shuffle_xor<32>(max[row], 1));
+    max[row] = fmaxf(max[row], shuffle_xor<32>(max[row], 2));
     correction[row] = exp2_fast((rows.max[row] - max[row]) * scale);
     rows.max[row] = max[row];
     rows.sum[row] *= correction[row];
@@ -83,8 +83,8 @@ __device__ __forceinline__ void finish_rows(float (&values)[kCount], const Softm
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     float sum = rows.sum[row];
-    sum += shuffle_xor(sum, 1);
-    sum += shuffle_xor(sum, 2);
+    sum += shuffle_xor<32>(sum, 1);
+    sum += shuffle_xor<32>(sum, 2);
     factor[row] = 1.0F / sum;
   }
   scale_rows(values, factor);
@@ -95,14 +95,14 @@ __device__ __forceinline__ void transpose_in_group(uint32_t (&words)[4], int pai
   const bool odd = (pair & 1) != 0;
 #pragma unroll
   for (int i = 0; i < 4; i += 2) {
-    const uint32_t other = shuffle_xor(odd ? words[i] : words[i + 1], 1);
+    const uint32_t other = shuffle_xor<32>(odd ? words[i] : words[i + 1], 1);
     words[i] = odd ? other : words[i];
     words[i + 1] = odd ? words[i + 1] : other;
   }
   const bool upper = (pair & 2) != 0;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const uint32_t other = shuffle_xor(upper ? words[i] : words[i + 2], 2);
+    const uint32_t other = shuffle_xor<32>(upper ? words[i] : words[i + 2], 2);
     words[i] = upper ? other : words[i];
     words[i + 2] = upper ? words[i + 2] : other;
   }

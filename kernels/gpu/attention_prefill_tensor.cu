@@ -17,6 +17,7 @@
 namespace encore::gpu {
 namespace {
 
+constexpr int kWarpSize = 32;
 constexpr int kRows = 64;  // of a thread block
 constexpr int kKeys = 64;  // of a block of keys
 constexpr int kWarpRows = 16;

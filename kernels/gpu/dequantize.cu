@@ -41,9 +41,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__device__ inline float to_float(float value) { return value; }
-__device__ inline float to_float(f16 value) { return __half2float(value); }
-
 // f32 and f16: eight elements a thread.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
@@ -66,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
     store8(destination + first, pack_of(values));
   } else {
     for (int64_t i = first; i < elements; ++i) {
-      destination[i] = __float2bfloat16_rn(to_float(source[i]));
+      destination[i] = to_bf16(to_float(source[i]));
     }
   }
 }

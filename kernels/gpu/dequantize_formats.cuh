@@ -16,7 +16,7 @@ __device__ inline uint32_t load_u16(const uint8_t* p) {
   return *reinterpret_cast<const uint16_t*>(p);
 }
 __device__ inline float load_f16(const uint8_t* p) {
-  return __half2float(*reinterpret_cast<const f16*>(p));
+  return to_float(*reinterpret_cast<const f16*>(p));
 }
 
 // Eight bytes, aligned to 2.

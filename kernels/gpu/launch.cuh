@@ -1,6 +1,7 @@
 // Enqueueing a kernel, and the two device calls of programmatic dependent launch.
 #pragma once
 
+#include <tuple>
 #include <utility>
 
 #include "kernels/gpu/launch.h"
@@ -46,17 +47,38 @@ LaunchError launch_kernel(void (*kernel)(Params...), dim3 grid, dim3 block, size
 template <typename... Params, typename... Args>
 LaunchError launch_kernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
                           const Launch& launch, Args&&... args) {
-  kernel<<<grid, block, shared_bytes, static_cast<hipStream_t>(launch.stream)> > >(
-      Params(std::forward<Args>(args))...);
-  return hipGetLastError();
+  std::tuple<Params...> values(Params(std::forward<Args>(args))...);
+  const auto enqueue = [&](auto&... each) {
+    void* addresses[] = {&each...};
+    return hipLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, addresses,
+                           shared_bytes, static_cast<hipStream_t>(launch.stream));
+  };
+  return std::apply(enqueue, values);
 }
 #elif defined(ENCORE_GPU_ON_CPU)
 template <typename... Params, typename... Args>
 LaunchError launch_kernel(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
-                          const Launch&, Args&&... args) {
-  on_cpu::run_grid(grid, block, shared_bytes, [&] { kernel(Params(args)...); });
+                          const Launch& launch, Args&&... args) {
+  on_cpu::note_kernel_type<Params...>();
+  on_cpu::run_grid(grid, block, shared_bytes, launch.lanes, [&] { kernel(Params(args)...); });
   return gpuSuccess;
 }
 #endif
+
+// Calls enqueue.operator()<W>(), W being the lanes of the device's warps:
+//   with_lanes(launch, [&]<int W>() { return launch_kernel(some_kernel<W>, ...); })
+template <typename Enqueue>
+LaunchError with_lanes(const Launch& launch, const Enqueue& enqueue) {
+  if (launch.lanes == 32) return enqueue.template operator()<32>();
+#if !defined(ENCORE_GPU_CUDA)
+  if (launch.lanes == 64) return enqueue.template operator()<64>();
+#endif
+  return gpuErrorInvalidValue;
+}
+
+// The least whole number of warps that has so many threads.
+inline int32_t whole_warps(int32_t threads, const Launch& launch) {
+  return (threads + launch.lanes - 1) / launch.lanes * launch.lanes;
+}
 
 }  // namespace encore::gpu

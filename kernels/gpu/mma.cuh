@@ -6,14 +6,13 @@
 // row group, columns 2 * pair and 2 * pair + 1; c[2], c[3] row group + 8.
 #pragma once
 
+#include "pair.cuh"
 #include "vendor.h"
 
 #if defined(ENCORE_GPU_ON_CPU)
 #include "mma_on_cpu.h"
 #else
 namespace encore::gpu {
-
-using f16 = __half;
 
 // Where something is in shared memory, as the instructions below want it.
 using SharedAddress = uint32_t;
@@ -77,29 +76,6 @@ __device__ inline void mma_16x8x16<f16>(float (&c)[4], const uint32_t (&a)[4], u
       "{%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Two values rounded to nearest, `low` in the lower half.
-template <typename T>
-__device__ inline uint32_t pack_pair(float low, float high);
-template <>
-__device__ inline uint32_t pack_pair<bf16>(float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
-template <>
-__device__ inline uint32_t pack_pair<f16>(float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
-
-// 2^x to about 2 units in the last place; 0 for very negative x.
-__device__ inline float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 }  // namespace encore::gpu

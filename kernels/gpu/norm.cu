@@ -17,9 +17,10 @@ constexpr int kManyRowsPacks = 4;  // of a thread
 constexpr int kManyRowsThreads = 512;
 
 // One block a row, which it holds in registers: kPacks packs a thread.
-template <int kPacks, int kThreads>
+template <int W, int kPacks, int kThreads>
 __global__ void __launch_bounds__(kThreads) rms_norm_kernel(RmsNormArgs args) {
-  __shared__ float partial[kPacks * kThreads / kWarpSize];
+  if (!has_lanes<W>()) return;
+  __shared__ float partial[kPacks * kThreads / W];
   const auto row = static_cast<int64_t>(blockIdx.x);
   const int packs = args.hidden_size / 8;
   const auto* weight = static_cast<const bf16*>(args.weight);
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(RmsNormArgs args) {
   load_packs(values, x, packs);
   release_next_kernel();
   if (row >= live) return;
-  const float inverse = inverse_rms(values, packs, args.eps, partial);
+  const float inverse = inverse_rms<W>(values, packs, args.eps, partial);
   if (!kFew) load_packs(weights, weight, packs);
   store_scaled(y, values, weights, inverse, packs);
 }
@@ -46,9 +47,10 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(RmsNormArgs args) {
 template <int kPacks, int kThreads>
 LaunchError launch_norm(const RmsNormArgs& args, const Launch& launch) {
   const int32_t needed = (args.hidden_size / 8 + kPacks - 1) / kPacks;
-  const int32_t threads = (needed + kWarpSize - 1) / kWarpSize * kWarpSize;
-  return launch_kernel(rms_norm_kernel<kPacks, kThreads>, args.rows.maximum, threads, 0, launch,
-                       args);
+  return with_lanes(launch, [&]<int W>() {
+    return launch_kernel(rms_norm_kernel<W, kPacks, kThreads>, args.rows.maximum,
+                         whole_warps(needed, launch), 0, launch, args);
+  });
 }
 
 }  // namespace

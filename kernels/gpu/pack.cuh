@@ -25,7 +25,7 @@ __device__ inline void store8(bf16* to, const Pack8& pack) { store_pack(to, pack
 template <int N>
 __device__ inline void unpack(const Pack<N>& pack, float (&values)[N]) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) values[i] = __bfloat162float(pack.values[i]);
+  for (int i = 0; i < N; ++i) values[i] = to_float(pack.values[i]);
 }
 
 // Nearest even.
@@ -35,13 +35,13 @@ __device__ inline Pack<N> pack_of(const float (&values)[N]) {
   if constexpr (N % 2 == 0) {
 #pragma unroll
     for (int i = 0; i < N; i += 2) {
-      const bf16x2 both = __floats2bfloat162_rn(values[i], values[i + 1]);
+      const bf16x2 both = to_bf16x2(values[i], values[i + 1]);
       pack.values[i] = both.x;
       pack.values[i + 1] = both.y;
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < N; ++i) pack.values[i] = __float2bfloat16_rn(values[i]);
+    for (int i = 0; i < N; ++i) pack.values[i] = to_bf16(values[i]);
   }
   return pack;
 }

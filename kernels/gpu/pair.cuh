@@ -52,7 +52,7 @@ __device__ inline float high_of<bf16>(uint32_t pair) {
 }
 template <>
 __device__ inline float low_of<f16>(uint32_t pair) {
-  return __half2float(std::bit_cast<f16>(static_cast<uint16_t>(pair)));
+  return to_float(__builtin_bit_cast(f16, static_cast<uint16_t>(pair)));
 }
 template <>
 __device__ inline float high_of<f16>(uint32_t pair) {

@@ -52,9 +52,10 @@ __global__ void __launch_bounds__(kThreads) step_tables_kernel(StepTablesArgs ar
 // same unit of kHeads heads, kThreads / split.lanes apart, whose loads are all under way at once.
 // One head if tokens are few: then what counts is how soon a thread is done, and all that can be is
 // read before anything is waited for.
-template <int W, int kHeads, bool kNorm>
+template <int W, int N, int kHeads, bool kNorm>
 __global__ void __launch_bounds__(kThreads, kHeads == 1 || kNorm ? 4 : 5)
     rope_kv_kernel(RopeKvArgs args, HeadSplit split, KvStrides strides, int32_t blocks_per_token) {
+  if (!has_lanes<W>()) return;
   constexpr bool kFew = kHeads == 1;
   const int32_t head_dim = args.kv.layout.head_dim;
   const auto token = static_cast<int32_t>(blockIdx.x) / blocks_per_token;
@@ -63,15 +64,15 @@ __global__ void __launch_bounds__(kThreads, kHeads == 1 || kNorm ? 4 : 5)
   const int32_t first_head = index / split.lanes;
   const int32_t unit = index % split.lanes;
   const bool has_unit = unit < split.units;
-  const UnitPlace place = place_of<W>(args, split, unit);
+  const UnitPlace place = place_of<N>(args, split, unit);
   const auto head_of = [&](int i) {
     return Head(args, first_head + i * (kThreads / split.lanes), has_unit);
   };
   const auto load_weight = [&](const Head& head) {
     const bf16* weight = head.weight(args);
-    return weight != nullptr && head.has_work ? load_unit<W>(weight, place, head_dim) : Unit<W>{};
+    return weight != nullptr && head.has_work ? load_unit<N>(weight, place, head_dim) : Unit<N>{};
   };
-  Unit<W> weight{};  // constant data: need not wait
+  Unit<N> weight{};  // constant data: need not wait
   if (kFew && kNorm) weight = load_weight(head_of(0));
 
   wait_for_previous_kernel();
@@ -79,21 +80,21 @@ __global__ void __launch_bounds__(kThreads, kHeads == 1 || kNorm ? 4 : 5)
   if (!kFew && token >= live) return;
   const int32_t slot = args.slots[token];
   bf16* const x = static_cast<bf16*>(args.qkv) + token * args.qkv_stride;
-  Unit<W> units[kHeads];
+  Unit<N> units[kHeads];
 #pragma unroll
   for (int i = 0; i < kHeads; ++i) {
     const Head head = head_of(i);
     units[i] = head.has_work
-                   ? load_unit<W>(x + static_cast<int64_t>(head.index) * head_dim, place, head_dim)
-                   : Unit<W>{};
+                   ? load_unit<N>(x + static_cast<int64_t>(head.index) * head_dim, place, head_dim)
+                   : Unit<N>{};
   }
   const auto rotates = [&](const Head& head) {
     return (head.is_q || head.is_k) && unit < split.rotated_units;
   };
-  float cosines[W] = {};
-  float sines[W] = {};
+  float cosines[N] = {};
+  float sines[N] = {};
   if (rotates(head_of(0))) {
-    const float* row = args.cos_sin + static_cast<int64_t>(token) * args.rotary_dim + unit * W;
+    const float* row = args.cos_sin + static_cast<int64_t>(token) * args.rotary_dim + unit * N;
     load_floats(row, cosines);
     load_floats(row + split.pairs, sines);
   }
@@ -104,13 +105,13 @@ __global__ void __launch_bounds__(kThreads, kHeads == 1 || kNorm ? 4 : 5)
 #pragma unroll
   for (int i = 0; i < kHeads; ++i) {
     const Head head = head_of(i);
-    float a[W];
-    float b[W];
+    float a[N];
+    float b[N];
     unpack(units[i].first, a);
     unpack(units[i].second, b);
     if (kNorm) {
       if (!kFew) weight = load_weight(head);
-      normalise(args, split, head.weight(args) != nullptr, weight, a, b);
+      normalise<W>(args, split, head.weight(args) != nullptr, weight, a, b);
     }
     if (!head.has_work) continue;
     if (rotates(head)) {
@@ -125,33 +126,36 @@ __global__ void __launch_bounds__(kThreads, kHeads == 1 || kNorm ? 4 : 5)
   }
 }
 
-template <int W, int kHeads>
+template <int N, int kHeads>
 LaunchError launch_heads(const RopeKvArgs& args, const HeadSplit& split, const Launch& launch) {
   const KvLayout& layout = args.kv.layout;
   const KvStrides strides{layout.page_bytes(), layout.half_elements(), layout.head_elements()};
   const int32_t threads = (args.num_heads + 2 * layout.num_kv_heads) * split.lanes;
   const int32_t blocks_per_token = (threads + kThreads * kHeads - 1) / (kThreads * kHeads);
   const bool norm = args.q_norm_weight != nullptr || args.k_norm_weight != nullptr;
-  const auto kernel = norm ? rope_kv_kernel<W, kHeads, true> : rope_kv_kernel<W, kHeads, false>;
-  return launch_kernel(kernel, args.tokens.maximum * blocks_per_token, kThreads, 0, launch, args,
-                       split, strides, blocks_per_token);
+  return with_lanes(launch, [&]<int W>() {
+    const auto kernel =
+        norm ? rope_kv_kernel<W, N, kHeads, true> : rope_kv_kernel<W, N, kHeads, false>;
+    return launch_kernel(kernel, args.tokens.maximum * blocks_per_token, kThreads, 0, launch, args,
+                         split, strides, blocks_per_token);
+  });
 }
 
-template <int W>
+template <int N>
 LaunchError launch_rope(const RopeKvArgs& args, const Launch& launch) {
   const KvLayout& layout = args.kv.layout;
   HeadSplit split{};
   split.pairs = args.rotary_dim / 2;
-  split.rotated_units = split.pairs / W;
-  split.units = (layout.head_dim + 2 * W - 1) / (2 * W);
+  split.rotated_units = split.pairs / N;
+  split.units = (layout.head_dim + 2 * N - 1) / (2 * N);
   split.lanes = 1;
   while (split.lanes < split.units) split.lanes *= 2;
-  if (split.lanes > kWarpSize) return gpuErrorInvalidValue;
+  if (split.lanes > launch.lanes) return gpuErrorInvalidValue;
   // Narrow units are of rare shapes.
-  if constexpr (W == 8) {
-    if (args.tokens.maximum > kFewTokens) return launch_heads<W, kHeadsOfMany>(args, split, launch);
+  if constexpr (N == 8) {
+    if (args.tokens.maximum > kFewTokens) return launch_heads<N, kHeadsOfMany>(args, split, launch);
   }
-  return launch_heads<W, 1>(args, split, launch);
+  return launch_heads<N, 1>(args, split, launch);
 }
 
 }  // namespace

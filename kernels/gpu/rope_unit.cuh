@@ -12,8 +12,8 @@
 
 namespace encore::gpu {
 
-// How rope_kv_write divides a head: into units of 2 * W elements, one a lane. A unit below `pairs`
-// / W holds W pairs: W elements and their W partners. Others hold elements that are not rotated.
+// How rope_kv_write divides a head: into units of 2 * N elements, one a lane. A unit below `pairs`
+// / N holds N pairs: N elements and their N partners. Others hold elements that are not rotated.
 // The lanes of a head are a power of two, so that they can add up by shuffles.
 struct HeadSplit {
   int32_t pairs;
@@ -34,95 +34,95 @@ struct UnitPlace {
   int32_t first;
   int32_t second;
 };
-template <int W>
+template <int N>
 __device__ inline UnitPlace place_of(const RopeKvArgs& args, const HeadSplit& split, int32_t unit) {
   const bool halves = args.pairing == RopePairing::kHalfSplit && unit < split.rotated_units;
-  return halves ? UnitPlace{unit * W, unit * W + split.pairs}
-                : UnitPlace{2 * unit * W, 2 * unit * W + W};
+  return halves ? UnitPlace{unit * N, unit * N + split.pairs}
+                : UnitPlace{2 * unit * N, 2 * unit * N + N};
 }
 
 // The two packs of a unit.
-template <int W>
+template <int N>
 struct Unit {
-  Pack<W> first;
-  Pack<W> second;
+  Pack<N> first;
+  Pack<N> second;
 };
-template <int W>
-__device__ inline Unit<W> load_unit(const bf16* head, const UnitPlace& place, int32_t head_dim) {
-  Unit<W> unit{};
-  unit.first = load_pack<W>(head + place.first);
-  if (place.second < head_dim) unit.second = load_pack<W>(head + place.second);
+template <int N>
+__device__ inline Unit<N> load_unit(const bf16* head, const UnitPlace& place, int32_t head_dim) {
+  Unit<N> unit{};
+  unit.first = load_pack<N>(head + place.first);
+  if (place.second < head_dim) unit.second = load_pack<N>(head + place.second);
   return unit;
 }
 
-// REQUIRES: `from` aligned to 16 bytes if W is a multiple of 4.
-template <int W>
-__device__ inline void load_floats(const float* from, float (&values)[W]) {
-  struct alignas(W % 4 == 0 ? 16 : 4) Floats {
-    float values[W % 4 == 0 ? 4 : 1];
+// REQUIRES: `from` aligned to 16 bytes if N is a multiple of 4.
+template <int N>
+__device__ inline void load_floats(const float* from, float (&values)[N]) {
+  struct alignas(N % 4 == 0 ? 16 : 4) Floats {
+    float values[N % 4 == 0 ? 4 : 1];
   };
   constexpr int kStep = sizeof(Floats) / sizeof(float);
 #pragma unroll
-  for (int i = 0; i < W; i += kStep) {
+  for (int i = 0; i < N; i += kStep) {
     const Floats some = *reinterpret_cast<const Floats*>(from + i);
 #pragma unroll
     for (int j = 0; j < kStep; ++j) values[i + j] = some.values[j];
   }
 }
 
-template <int W>
-__device__ inline float squares(const float (&a)[W]) {
+template <int N>
+__device__ inline float squares(const float (&a)[N]) {
   float sum = 0.0F;
 #pragma unroll
-  for (int i = 0; i < W; ++i) sum += a[i] * a[i];
+  for (int i = 0; i < N; ++i) sum += a[i] * a[i];
   return sum;
 }
 
 // The fused products are written out, so that the bits are those of every kernel made of this.
-template <int W>
-__device__ inline void rotate_halves(const float* cosines, const float* sines, float (&a)[W],
-                                     float (&b)[W]) {
+template <int N>
+__device__ inline void rotate_halves(const float* cosines, const float* sines, float (&a)[N],
+                                     float (&b)[N]) {
 #pragma unroll
-  for (int i = 0; i < W; ++i) {
+  for (int i = 0; i < N; ++i) {
     const float first = a[i];
     a[i] = fmaf(first, cosines[i], -(b[i] * sines[i]));
     b[i] = fmaf(b[i], cosines[i], first * sines[i]);
   }
 }
 
-// Element i of the unit is a[i], or b[i - W]; pair j is elements 2j and 2j + 1.
-template <int W>
-__device__ inline void rotate_adjacent(const float* cosines, const float* sines, float (&a)[W],
-                                       float (&b)[W]) {
+// Element i of the unit is a[i], or b[i - N]; pair j is elements 2j and 2j + 1.
+template <int N>
+__device__ inline void rotate_adjacent(const float* cosines, const float* sines, float (&a)[N],
+                                       float (&b)[N]) {
 #pragma unroll
-  for (int j = 0; j < W; ++j) {
-    float& even = 2 * j < W ? a[2 * j < W ? 2 * j : 0] : b[2 * j < W ? 0 : 2 * j - W];
+  for (int j = 0; j < N; ++j) {
+    float& even = 2 * j < N ? a[2 * j < N ? 2 * j : 0] : b[2 * j < N ? 0 : 2 * j - N];
     float& odd =
-        2 * j + 1 < W ? a[2 * j + 1 < W ? 2 * j + 1 : 0] : b[2 * j + 1 < W ? 0 : 2 * j + 1 - W];
+        2 * j + 1 < N ? a[2 * j + 1 < N ? 2 * j + 1 : 0] : b[2 * j + 1 < N ? 0 : 2 * j + 1 - N];
     const float first = even;
     even = fmaf(first, cosines[j], -(odd * sines[j]));
     odd = fmaf(odd, cosines[j], first * sines[j]);
   }
 }
 
-template <int W>
+template <int N>
 __device__ inline void store_values(Element element, std::byte* page, int64_t at,
-                                    const float (&values)[W]) {
+                                    const float (&values)[N]) {
   switch (element) {
     case Element::kBF16:
       return store_pack(reinterpret_cast<bf16*>(page) + at, pack_of(values));
     case Element::kF16: {
-      struct alignas(2 * W) Halves {
-        f16 values[W];
+      struct alignas(2 * N) Halves {
+        f16 values[N];
       } halves;
 #pragma unroll
-      for (int i = 0; i < W; ++i) halves.values[i] = __float2half_rn(values[i]);
+      for (int i = 0; i < N; ++i) halves.values[i] = __float2half_rn(values[i]);
       *reinterpret_cast<Halves*>(reinterpret_cast<f16*>(page) + at) = halves;
       return;
     }
     case Element::kF32:
 #pragma unroll
-      for (int i = 0; i < W; ++i) reinterpret_cast<float*>(page)[at + i] = values[i];
+      for (int i = 0; i < N; ++i) reinterpret_cast<float*>(page)[at + i] = values[i];
       return;
   }
 }
@@ -165,29 +165,29 @@ struct CacheRow {
 
 // Multiplies by the weight over the root mean square of the head, whose lanes add it up together,
 // also if the head has no norm.
-template <int W>
+template <int W, int N>
 __device__ inline void normalise(const RopeKvArgs& args, const HeadSplit& split, bool has_norm,
-                                 const Unit<W>& weight, float (&a)[W], float (&b)[W]) {
+                                 const Unit<N>& weight, float (&a)[N], float (&b)[N]) {
   float sum = squares(a) + squares(b);
-  for (int32_t mask = split.lanes / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+  for (int32_t mask = split.lanes / 2; mask > 0; mask /= 2) sum += shuffle_xor<W>(sum, mask);
   if (!has_norm) return;
   const float inverse = rsqrtf(sum / static_cast<float>(args.kv.layout.head_dim) + args.norm_eps);
-  float weight_a[W];
-  float weight_b[W];
+  float weight_a[N];
+  float weight_b[N];
   unpack(weight.first, weight_a);
   unpack(weight.second, weight_b);
 #pragma unroll
-  for (int i = 0; i < W; ++i) {
+  for (int i = 0; i < N; ++i) {
     a[i] *= inverse * weight_a[i];
     b[i] *= inverse * weight_b[i];
   }
 }
 
 // q in place, k and v to the cache. `x`: the head.
-template <int W>
+template <int N>
 __device__ inline void store_unit(const RopeKvArgs& args, const KvStrides& strides,
                                   const Head& head, const UnitPlace& place, const CacheRow& cache,
-                                  bf16* x, const float (&a)[W], const float (&b)[W]) {
+                                  bf16* x, const float (&a)[N], const float (&b)[N]) {
   const KvLayout& layout = args.kv.layout;
   const bool two = place.second < layout.head_dim;
   if (head.is_q) {

@@ -11,18 +11,18 @@ namespace encore::gpu {
 // Sum over the block of what its threads give for the packs of a row; pack p is of thread p %
 // blockDim.x. A warp's are added up first, and these sums in order: the bits do not depend on the
 // number of threads. `shared` holds one value for each warp and pack of its threads.
-template <int kPacks>
+template <int W, int kPacks>
 __device__ inline float sum_in_order(float (&sums)[kPacks], int packs, float* shared) {
-  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int warps = static_cast<int>(blockDim.x) / kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / W;
+  const int warps = static_cast<int>(blockDim.x) / W;
 #pragma unroll
-  for (float& sum : sums) sum = warp_sum(sum);
-  if (threadIdx.x % kWarpSize == 0) {
+  for (float& sum : sums) sum = warp_sum<W>(sum);
+  if (threadIdx.x % W == 0) {
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) shared[warp + i * warps] = sums[i];
   }
   __syncthreads();
-  const int parts = (packs + kWarpSize - 1) / kWarpSize;
+  const int parts = (packs + W - 1) / W;
   float total = shared[0];
   for (int i = 1; i < parts; ++i) total += shared[i];
   return total;
@@ -39,7 +39,7 @@ __device__ inline void load_packs(Pack8 (&values)[kPacks], const bf16* row, int 
 }
 
 // 1 / sqrt(mean(x^2) + eps), in all threads. `shared` as above; free again after a barrier.
-template <int kPacks>
+template <int W, int kPacks>
 __device__ inline float inverse_rms(const Pack8 (&values)[kPacks], int packs, float eps,
                                     float* shared) {
   float sums[kPacks] = {};
@@ -51,7 +51,7 @@ __device__ inline float inverse_rms(const Pack8 (&values)[kPacks], int packs, fl
 #pragma unroll
     for (const float value : unpacked) sums[i] += value * value;
   }
-  return rsqrtf(sum_in_order(sums, packs, shared) / static_cast<float>(packs * 8) + eps);
+  return rsqrtf(sum_in_order<W>(sums, packs, shared) / static_cast<float>(packs * 8) + eps);
 }
 
 // row = values * inverse * weights.

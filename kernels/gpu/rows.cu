@@ -2,7 +2,6 @@
 #include "launch.cuh"
 #include "pack.cuh"
 #include "vendor.h"
-#include "warp.cuh"
 
 namespace encore::gpu {
 namespace {
@@ -25,8 +24,7 @@ LaunchError launch_rows(void (*kernel)(Args), const Args& args, const LiveRows& 
   if (columns <= 0 || columns % 8 != 0) return gpuErrorInvalidValue;
   if (rows.maximum <= 0) return gpuSuccess;
   const int32_t packs = columns / 8;
-  const int32_t threads =
-      packs < kThreads ? (packs + kWarpSize - 1) / kWarpSize * kWarpSize : kThreads;
+  const int32_t threads = packs < kThreads ? whole_warps(packs, launch) : kThreads;
   const dim3 grid(rows.maximum, (packs + threads - 1) / threads);
   return launch_kernel(kernel, grid, threads, 0, launch, args);
 }

@@ -47,11 +47,13 @@ LaunchError sample(const SampleArgs& args, const Launch& launch) {
   if (args.rows.maximum <= 0) return gpuSuccess;
   const SampleWorkspace workspace = workspace_of(args);
   const dim3 grid((args.vocab_size + kPiece - 1) / kPiece, args.rows.maximum);
-  const LaunchError error =
-      launch_kernel(scan_kernel, grid, kScanThreads, 0, launch, args, workspace);
-  if (error != gpuSuccess) return error;
-  return launch_kernel(choose_kernel, dim3(args.rows.maximum, workspace.pieces), kChooseThreads, 0,
-                       launch, args, workspace);
+  return with_lanes(launch, [&]<int W>() {
+    const LaunchError error =
+        launch_kernel(scan_kernel<W>, grid, kScanThreads<W>, 0, launch, args, workspace);
+    if (error != gpuSuccess) return error;
+    return launch_kernel(choose_kernel<W>, dim3(args.rows.maximum, workspace.pieces),
+                         kChooseThreads, 0, launch, args, workspace);
+  });
 }
 
 }  // namespace encore::gpu

@@ -14,8 +14,9 @@ struct HighestChunk {
   float value;
   int32_t chunk;
 };
+template <int W>
 __device__ inline HighestChunk highest_chunk(const float* chunk_max, int32_t chunks,
-                                             ChooseScratch* s) {
+                                             ChooseScratch<W>* s) {
   uint64_t best = static_cast<uint64_t>(key_of(-ENCORE_GPU_INFINITY)) << 32;
   for (int32_t c = static_cast<int32_t>(threadIdx.x); c < chunks; c += kChooseThreads) {
     const uint64_t key = key_of(chunk_max[c]);
@@ -28,13 +29,14 @@ __device__ inline HighestChunk highest_chunk(const float* chunk_max, int32_t chu
 }
 
 // The first token of a chunk with this logit. By a whole warp.
+template <int W>
 __device__ inline int32_t first_of_chunk(const float* x, int32_t tokens,
                                          const HighestChunk& highest) {
-  float values[kPerLane];
-  load_chunk(x, tokens, highest.chunk, values);
-  for (int i = 0; i < kPerLane; ++i) {
-    const LaneMask equals = ballot(values[i] == highest.value);
-    if (equals != 0) return highest.chunk * kChunk + i * kWarpSize + first_lane(equals);
+  float values[kPerLane<W>];
+  load_chunk<W>(x, tokens, highest.chunk, values);
+  for (int i = 0; i < kPerLane<W>; ++i) {
+    const LaneMask<W> equals = ballot<W>(values[i] == highest.value);
+    if (equals != 0) return highest.chunk * kChunk + i * W + first_lane(equals);
   }
   return -1;  // not reached
 }
@@ -61,7 +63,8 @@ __device__ inline void fail_row(const SampleArgs& args, int32_t row, bool report
 }
 
 // The log of the sum of exp(logit). To all threads.
-__device__ inline double log_sum(const RowView& raw, const float* raw_sum, ChooseScratch* s) {
+template <int W>
+__device__ inline double log_sum(const RowView& raw, const float* raw_sum, ChooseScratch<W>* s) {
   Totals mine{};
   for (int32_t c = static_cast<int32_t>(threadIdx.x); c < chunks_of(raw.tokens);
        c += kChooseThreads) {
@@ -73,8 +76,9 @@ __device__ inline double log_sum(const RowView& raw, const float* raw_sum, Choos
 }
 
 // The `wanted` highest raw logits, falling, lowest id first among equals.
+template <int W>
 __device__ inline void report_top(const SampleArgs& args, int32_t row, const RowView& raw,
-                                  int32_t wanted, double sum, ChooseScratch* s) {
+                                  int32_t wanted, double sum, ChooseScratch<W>* s) {
   if (args.top_tokens == nullptr) return;
   int32_t found = 0;
   if (wanted > 0) {
@@ -101,9 +105,11 @@ __device__ inline void report_top(const SampleArgs& args, int32_t row, const Row
 }
 
 // Blocks cover (row, pieces of a row).
+template <int W>
 __global__ void __launch_bounds__(kChooseThreads, 2)
     choose_kernel(SampleArgs args, SampleWorkspace workspace) {
-  __shared__ ChooseScratch s;
+  if (!has_lanes<W>()) return;
+  __shared__ ChooseScratch<W> s;
   const auto row = static_cast<int32_t>(blockIdx.x);
   wait_for_previous_kernel();
   if (row >= *args.rows.live) return;
@@ -137,7 +143,7 @@ __global__ void __launch_bounds__(kChooseThreads, 2)
 
   int32_t token = 0;
   if (row_is_greedy(p)) {
-    if (my_warp() == 0) token = first_of_chunk(drawn.x, tokens, highest);
+    if (my_warp<W>() == 0) token = first_of_chunk<W>(drawn.x, tokens, highest);
   } else {
     drawn.inverse_temperature = 1.0F / p.temperature;
     RowTally* tally = workspace.tallies + row;

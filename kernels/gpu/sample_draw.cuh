@@ -13,8 +13,9 @@ struct Selection {
 };
 
 // By top_k, then top_p. REQUIRES: the row's whole tally, of what min_p keeps.
+template <int W>
 __device__ inline Selection select(const RowView& row, const RowSampling& p, uint32_t by_min_p,
-                                   const RowTally& tally, ChooseScratch* s) {
+                                   const RowTally& tally, ChooseScratch<W>* s) {
   Selection selection;
   selection.kept.by_min_p = by_min_p;
   Totals left{};
@@ -65,7 +66,8 @@ struct Aim {
 
 // The chunk in which the running weight, in order of id, passes what is aimed at. From
 // s->chunk_weights.
-__device__ inline Place find_chunk(const Aim& aim, ChooseScratch* s) {
+template <int W>
+__device__ inline Place find_chunk(const Aim& aim, ChooseScratch<W>* s) {
   constexpr int kEach = kMaxChunks / kChooseThreads;  // neighbours that a thread owns
   const int32_t first = aim.chunks.begin + static_cast<int32_t>(threadIdx.x) * kEach;
   const int32_t end = min(first + kEach, aim.chunks.end);
@@ -86,52 +88,55 @@ __device__ inline Place find_chunk(const Aim& aim, ChooseScratch* s) {
 
 // The kept token of a chunk at which the running weight passes `share` of the chunk's. By one warp;
 // its lanes own neighbours.
+template <int W>
 __device__ inline int32_t find_token(RowView row, const Kept& kept, const Place& place) {
   row.highest = row.chunk_max[place.chunk];  // if any is kept, one with this logit is
-  const int32_t first = place.chunk * kChunk + my_lane() * kPerLane;
-  uint64_t weights[kPerLane];
+  const int32_t first = place.chunk * kChunk + my_lane<W>() * kPerLane<W>;
+  uint64_t weights[kPerLane<W>];
   uint64_t mine = 0;
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
+  for (int i = 0; i < kPerLane<W>; ++i) {
     const float value = first + i < row.tokens ? row.x[first + i] : -ENCORE_GPU_INFINITY;
     weights[i] = kept(key_of(value), first + i) ? row.weight(value) : 0;
     mine += weights[i];
   }
-  const uint64_t before = warp_sums(mine) - mine;
-  const uint64_t total = shuffle(before + mine, kWarpSize - 1);
+  const uint64_t before = warp_sums<W>(mine) - mine;
+  const uint64_t total = shuffle<W>(before + mine, W - 1);
   const uint64_t target = share_of(total, place.share);
   int32_t token = 0;
   uint64_t running = before;
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
+  for (int i = 0; i < kPerLane<W>; ++i) {
     if (running <= target && target < running + weights[i]) token = first + i;
     running += weights[i];
   }
-  return shuffle(token, first_lane(ballot(before <= target && target < running)));
+  return shuffle<W>(token, first_lane(ballot<W>(before <= target && target < running)));
 }
 
 // The weight of each chunk's kept tokens to s->chunk_weights.
+template <int W>
 __device__ inline void weigh_chunks(const RowView& row, const Kept& kept, const ChunkRange& chunks,
-                                    ChooseScratch* s) {
+                                    ChooseScratch<W>* s) {
   for (int32_t c = chunks.begin + static_cast<int32_t>(threadIdx.x); c < chunks.end;
        c += kChooseThreads) {
     s->chunk_weights[c] = 0;
   }
   __syncthreads();
-  for_each_chunk(row, *s, kept.lowest(), chunks, [&](int32_t chunk, float(&values)[kPerLane]) {
+  for_each_chunk(row, *s, kept.lowest(), chunks, [&](int32_t chunk, float(&values)[kPerLane<W>]) {
     uint64_t weight = 0;
-    for_each_value(chunk, values, [&](float value, int32_t token) {
+    for_each_value<W>(chunk, values, [&](float value, int32_t token) {
       if (kept(key_of(value), token)) weight += row.weight(value);
     });
-    weight = warp_sum(weight);
-    if (my_lane() == 0) s->chunk_weights[chunk] = weight;
+    weight = warp_sum<W>(weight);
+    if (my_lane<W>() == 0) s->chunk_weights[chunk] = weight;
   });
   __syncthreads();
 }
 
 // The same of all chunks where all tokens are kept, from the sums of the scan.
+template <int W>
 __device__ inline void weigh_all_chunks(const RowView& row, const float* draw_sum,
-                                        ChooseScratch* s) {
+                                        ChooseScratch<W>* s) {
   for (int32_t c = static_cast<int32_t>(threadIdx.x); c < chunks_of(row.tokens);
        c += kChooseThreads) {
     s->chunk_weights[c] = row.chunk_weight(row.chunk_max[c], draw_sum[c]);
@@ -141,20 +146,22 @@ __device__ inline void weigh_all_chunks(const RowView& row, const float* draw_su
 
 // The weight of each piece's kept tokens to s->piece_weights, from `above` and s->list. By a warp
 // each.
+template <int W>
 __device__ inline void weigh_pieces(const RowView& row, const Selection& selection,
-                                    const uint64_t* above, ChooseScratch* s) {
+                                    const uint64_t* above, ChooseScratch<W>* s) {
   const int32_t size = selection.bin < kBins ? s->list_size : 0;
-  for (int32_t piece = my_warp(); piece < static_cast<int32_t>(gridDim.y); piece += kChooseWarps) {
+  for (int32_t piece = my_warp<W>(); piece < static_cast<int32_t>(gridDim.y);
+       piece += kChooseWarps<W>) {
     const ChunkRange chunks = piece_chunks(row, piece);
     uint64_t weight = 0;
-    for (int32_t i = my_lane(); i < size; i += kWarpSize) {
+    for (int32_t i = my_lane<W>(); i < size; i += W) {
       const int32_t token = s->list.tokens[i];
       const int32_t chunk = token / kChunk;
       const bool is_here = chunk >= chunks.begin && chunk < chunks.end;
       if (is_here && selection.kept(s->list.keys[i], token)) weight += s->list.weights[i];
     }
-    weight = warp_sum(weight);
-    if (my_lane() == 0) {
+    weight = warp_sum<W>(weight);
+    if (my_lane<W>() == 0) {
       s->piece_weights[piece] = weight + above[piece * (kBins + 1) + selection.bin];
     }
   }
@@ -163,8 +170,9 @@ __device__ inline void weigh_pieces(const RowView& row, const Selection& selecti
 
 // Aims at a share of the whole row by looking at one piece of it.
 // REQUIRES: selection.is_listed.
+template <int W>
 __device__ inline Aim aim_at_piece(const RowView& row, const Selection& selection,
-                                   const uint64_t* above, double share, ChooseScratch* s) {
+                                   const uint64_t* above, double share, ChooseScratch<W>* s) {
   weigh_pieces(row, selection, above, s);
   uint64_t total = 0;
   for (int32_t i = 0; i < static_cast<int32_t>(gridDim.y); ++i) total += s->piece_weights[i];
@@ -182,8 +190,9 @@ struct TalliedRow {
 };
 
 // `tallied`: null for a row that is not filtered. To all threads. REQUIRES: s->chunk_keys.
+template <int W>
 __device__ inline int32_t draw(const RowView& row, const RowSampling& p, const float* draw_sum,
-                               const TalliedRow* tallied, ChooseScratch* s) {
+                               const TalliedRow* tallied, ChooseScratch<W>* s) {
   Selection selection;
   Aim aim{all_chunks(row), uniform_of(p.seed, p.position)};
   if (tallied != nullptr) {
@@ -193,7 +202,7 @@ __device__ inline int32_t draw(const RowView& row, const RowSampling& p, const f
   } else {
     weigh_all_chunks(row, draw_sum, s);
   }
-  return find_token(row, selection.kept, find_chunk(aim, s));
+  return find_token<W>(row, selection.kept, find_chunk(aim, s));
 }
 
 }  // namespace encore::gpu

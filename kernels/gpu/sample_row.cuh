@@ -11,7 +11,8 @@
 namespace encore::gpu {
 
 inline constexpr int kChunk = 256;  // tokens
-inline constexpr int kPerLane = kChunk / kWarpSize;
+template <int W>
+inline constexpr int kPerLane = kChunk / W;
 inline constexpr int32_t kMaxChunks = 2048;
 inline constexpr int32_t kBins = 2048;     // of a row's tally
 inline constexpr int32_t kMaxPieces = 32;  // that a row is tallied in
@@ -90,13 +91,14 @@ struct RowView {
   }
 };
 
-// Token `i * kWarpSize + lane` of a chunk is values[i] of that lane; -infinity past `tokens`.
+// Token `i * W + lane` of a chunk is values[i] of that lane; -infinity past `tokens`.
+template <int W>
 __device__ inline void load_chunk(const float* x, int32_t tokens, int32_t chunk,
-                                  float (&values)[kPerLane]) {
-  const int32_t first = chunk * kChunk + static_cast<int32_t>(threadIdx.x % kWarpSize);
+                                  float (&values)[kPerLane<W>]) {
+  const int32_t first = chunk * kChunk + static_cast<int32_t>(threadIdx.x % W);
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    const int32_t token = first + i * kWarpSize;
+  for (int i = 0; i < kPerLane<W>; ++i) {
+    const int32_t token = first + i * W;
     values[i] = token < tokens ? x[token] : -ENCORE_GPU_INFINITY;
   }
 }

@@ -7,27 +7,30 @@
 namespace encore::gpu {
 
 inline constexpr int kScanWarps = 8;
-inline constexpr int kScanThreads = kScanWarps * kWarpSize;
+template <int W>
+inline constexpr int kScanThreads = kScanWarps* W;
 inline constexpr int kPiece = kScanWarps * kChunk;  // tokens that a block holds at a time
 
-__device__ inline float max_of_chunk(const float (&values)[kPerLane]) {
+template <int W>
+__device__ inline float max_of_chunk(const float (&values)[kPerLane<W>]) {
   float highest = -ENCORE_GPU_INFINITY;
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {  // NaN counts as +infinity: a row with either fails
+  for (int i = 0; i < kPerLane<W>; ++i) {  // NaN counts as +infinity: a row with either fails
     highest = fmaxf(highest, values[i] < ENCORE_GPU_INFINITY ? values[i] : ENCORE_GPU_INFINITY);
   }
-  return warp_max(highest);
+  return warp_max<W>(highest);
 }
 
 // Sum of exp((x - highest) * inverse_temperature) over a chunk.
-__device__ inline float sum_of_chunk(const float (&values)[kPerLane], float highest,
+template <int W>
+__device__ inline float sum_of_chunk(const float (&values)[kPerLane<W>], float highest,
                                      float inverse_temperature) {
   float sum = 0.0F;
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
+  for (int i = 0; i < kPerLane<W>; ++i) {
     if (values[i] > -ENCORE_GPU_INFINITY) sum += expf((values[i] - highest) * inverse_temperature);
   }
-  return warp_sum(sum);
+  return warp_sum<W>(sum);
 }
 
 __device__ inline void penalise(const RowSampling& p, int32_t output_count, float* x) {
@@ -46,17 +49,19 @@ struct Piece {
 };
 
 // By all threads of the block. Biases of one token add up in any order.
+template <int W>
 __device__ inline void add_biases(const SampleArgs& args, int32_t row, const Piece& piece) {
   if (args.bias_start == nullptr) return;
   const int32_t end = args.bias_start[row + 1];
   for (int32_t i = args.bias_start[row] + static_cast<int32_t>(threadIdx.x); i < end;
-       i += kScanThreads) {
+       i += kScanThreads<W>) {
     const TokenBias entry = args.biases[i];
     if (piece.holds(entry.token)) atomicAdd(&piece.x[entry.token - piece.begin], entry.bias);
   }
 }
 
 // By all threads of the block. Tokens of the history are distinct.
+template <int W>
 __device__ inline void penalise_history(const SampleArgs& args, int32_t row, const RowSampling& p,
                                         const Piece& piece) {
   int32_t pending = -1;  // an output token that may not be in the history yet
@@ -68,7 +73,7 @@ __device__ inline void penalise_history(const SampleArgs& args, int32_t row, con
   if (args.history_start != nullptr) {
     const int32_t end = args.history_start[row + 1];
     for (int32_t i = args.history_start[row] + static_cast<int32_t>(threadIdx.x); i < end;
-         i += kScanThreads) {
+         i += kScanThreads<W>) {
       const TokenCount seen = args.history[i];
       if (!piece.holds(seen.token)) continue;
       int32_t output_count = seen.in_output;
@@ -87,26 +92,28 @@ __device__ inline void penalise_history(const SampleArgs& args, int32_t row, con
 }
 
 // Replaces `values` (a warp's chunk) by what bias and penalties make of them.
+template <int W>
 __device__ inline void edit_chunk(const SampleArgs& args, int32_t row, const RowSampling& p,
-                                  const Piece& piece, float (&values)[kPerLane]) {
-  float* mine = piece.x + static_cast<int32_t>(threadIdx.x) / kWarpSize * kChunk +
-                static_cast<int32_t>(threadIdx.x) % kWarpSize;
+                                  const Piece& piece, float (&values)[kPerLane<W>]) {
+  float* mine = piece.x + static_cast<int32_t>(threadIdx.x) / W * kChunk +
+                static_cast<int32_t>(threadIdx.x) % W;
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) mine[i * kWarpSize] = values[i];
+  for (int i = 0; i < kPerLane<W>; ++i) mine[i * W] = values[i];
   __syncthreads();
-  add_biases(args, row, piece);
+  add_biases<W>(args, row, piece);
   __syncthreads();
-  if (has_penalty(p)) penalise_history(args, row, p, piece);
+  if (has_penalty(p)) penalise_history<W>(args, row, p, piece);
   __syncthreads();
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) values[i] = mine[i * kWarpSize];
+  for (int i = 0; i < kPerLane<W>; ++i) values[i] = mine[i * W];
 }
 
 // By all blocks of the scan that have tokens.
+template <int W>
 __device__ inline void clear_row_tally(RowTally* tally, int32_t tokens) {
   const int32_t blocks = (tokens + kPiece - 1) / kPiece;
-  const auto first = static_cast<int32_t>(blockIdx.x * kScanThreads + threadIdx.x);
-  for (int32_t bin = first; bin < kBins; bin += blocks * kScanThreads) {
+  const auto first = static_cast<int32_t>(blockIdx.x * kScanThreads<W> + threadIdx.x);
+  for (int32_t bin = first; bin < kBins; bin += blocks * kScanThreads<W>) {
     tally->weights[bin] = 0;
     tally->counts[bin] = 0;
   }
@@ -114,50 +121,52 @@ __device__ inline void clear_row_tally(RowTally* tally, int32_t tokens) {
 }
 
 // A warp takes a chunk. Blocks cover (pieces of a row, row).
-__global__ void __launch_bounds__(kScanThreads)
+template <int W>
+__global__ void __launch_bounds__(kScanThreads<W>)
     scan_kernel(SampleArgs args, SampleWorkspace workspace) {
+  if (!has_lanes<W>()) return;
   __shared__ float edited[kPiece];
   const auto row = static_cast<int32_t>(blockIdx.y);
   const auto begin = static_cast<int32_t>(blockIdx.x) * kPiece;
-  const int32_t chunk = begin / kChunk + static_cast<int32_t>(threadIdx.x) / kWarpSize;
-  const int32_t lane = static_cast<int32_t>(threadIdx.x) % kWarpSize;
+  const int32_t chunk = begin / kChunk + static_cast<int32_t>(threadIdx.x) / W;
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % W;
 
   wait_for_previous_kernel();
   if (row >= *args.rows.live) return;
-  float values[kPerLane];  // loaded without waiting for the other inputs
-  load_chunk(args.logits + row * args.logits_stride, args.vocab_size, chunk, values);
+  float values[kPerLane<W>];  // loaded without waiting for the other inputs
+  load_chunk<W>(args.logits + row * args.logits_stride, args.vocab_size, chunk, values);
   const int32_t tokens = *args.num_valid_tokens;
   if (begin >= tokens) return;
   const RowSampling p = args.params[row];
   const bool is_edited = row_is_edited(args, row, p);
   release_next_kernel();
 #pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    if (chunk * kChunk + i * kWarpSize + lane >= tokens) values[i] = -ENCORE_GPU_INFINITY;
+  for (int i = 0; i < kPerLane<W>; ++i) {
+    if (chunk * kChunk + i * W + lane >= tokens) values[i] = -ENCORE_GPU_INFINITY;
   }
   const int64_t at = static_cast<int64_t>(row) * workspace.chunks + chunk;
   const bool writes = lane == 0 && chunk * kChunk < tokens;
-  float highest = max_of_chunk(values);
+  float highest = max_of_chunk<W>(values);
   if (writes) workspace.raw_max[at] = highest;
   if (p.num_logprobs >= 0) {
-    const float sum = sum_of_chunk(values, highest, 1.0F);
+    const float sum = sum_of_chunk<W>(values, highest, 1.0F);
     if (writes) workspace.raw_sum[at] = sum;
   }
   if (is_edited) {
-    edit_chunk(args, row, p, {edited, begin, min(begin + kPiece, tokens)}, values);
-    highest = max_of_chunk(values);
+    edit_chunk<W>(args, row, p, {edited, begin, min(begin + kPiece, tokens)}, values);
+    highest = max_of_chunk<W>(values);
     if (writes) workspace.edited_max[at] = highest;
     float* copy = workspace.edited + static_cast<int64_t>(row) * args.vocab_size;
 #pragma unroll
-    for (int i = 0; i < kPerLane; ++i) {
-      const int32_t token = chunk * kChunk + i * kWarpSize + lane;
+    for (int i = 0; i < kPerLane<W>; ++i) {
+      const int32_t token = chunk * kChunk + i * W + lane;
       if (token < tokens) copy[token] = values[i];
     }
   }
   if (row_is_filtered(p, tokens)) {
-    clear_row_tally(workspace.tallies + row, tokens);
+    clear_row_tally<W>(workspace.tallies + row, tokens);
   } else if (!row_is_greedy(p)) {
-    const float sum = sum_of_chunk(values, highest, 1.0F / p.temperature);
+    const float sum = sum_of_chunk<W>(values, highest, 1.0F / p.temperature);
     if (writes) workspace.draw_sum[at] = sum;
   }
 }

@@ -24,9 +24,9 @@ struct Undecided {
 
 // Number and weight of the tokens with keys of `lowest` or above that accepts(value, token).
 // REQUIRES, here and below: lowest >= kLowestKey, which leaves out what is past the row's tokens.
-template <typename Accepts>
+template <int W, typename Accepts>
 __device__ Totals row_totals(const RowView& row, uint32_t lowest, Accepts accepts,
-                             ChooseScratch* s) {
+                             ChooseScratch<W>* s) {
   Totals mine{};
   for_each_token(row, *s, lowest, all_chunks(row), [&](float value, int32_t token) {
     if (key_of(value) >= lowest && accepts(value, token)) mine += {row.weight(value), 1};
@@ -36,9 +36,9 @@ __device__ Totals row_totals(const RowView& row, uint32_t lowest, Accepts accept
 
 // Lists the tokens with keys of `lowest` or above that accepts(value, token), in any order.
 // REQUIRES: at most kListCapacity.
-template <typename Accepts>
+template <int W, typename Accepts>
 __device__ void list_tokens(const RowView& row, uint32_t lowest, Accepts accepts,
-                            ChooseScratch* s) {
+                            ChooseScratch<W>* s) {
   if (threadIdx.x == 0) s->list_size = 0;  // who read it has passed a barrier since
   __syncthreads();
   for_each_token(row, *s, lowest, all_chunks(row), [&](float value, int32_t token) {
@@ -53,8 +53,9 @@ __device__ void list_tokens(const RowView& row, uint32_t lowest, Accepts accepts
 
 // Keeps of the undecided those that the target needs. Each thread ranks one of them.
 // REQUIRES: they fit the list.
+template <int W>
 __device__ inline Decision decide_by_rank(const RowView& row, const Kept& kept, const Undecided& u,
-                                          const Target& target, ChooseScratch* s) {
+                                          const Target& target, ChooseScratch<W>* s) {
   list_tokens(
       row, u.low,
       [&](float value, int32_t token) { return u.holds(row, value) && kept(key_of(value), token); },
@@ -82,8 +83,9 @@ __device__ inline Decision decide_by_rank(const RowView& row, const Kept& kept, 
 }
 
 // The same where the undecided are equals, too many for the list: searches for the last id.
+template <int W>
 __device__ inline Decision decide_ties(const RowView& row, const Kept& kept, const Undecided& u,
-                                       const Target& target, ChooseScratch* s) {
+                                       const Target& target, ChooseScratch<W>* s) {
   const auto totals_up_to = [&](int32_t last) {
     const auto counts = [&](float value, int32_t token) {
       return token <= last && u.holds(row, value) && kept(key_of(value), token);
@@ -102,8 +104,9 @@ __device__ inline Decision decide_ties(const RowView& row, const Kept& kept, con
 }
 
 // Tallies the undecided by key, and leaves those of one bin.
+template <int W>
 __device__ inline void narrow(const RowView& row, const Kept& kept, const Target& target,
-                              Undecided* u, ChooseScratch* s) {
+                              Undecided* u, ChooseScratch<W>* s) {
   int shift = 0;
   while ((u->high - u->low - 1) >> shift >= kBins) ++shift;
   clear_tally(s);
@@ -122,8 +125,9 @@ __device__ inline void narrow(const RowView& row, const Kept& kept, const Target
 }
 
 // Keeps of the undecided those that the target needs.
+template <int W>
 __device__ inline Decision decide(const RowView& row, const Kept& kept, Undecided u,
-                                  const Target& target, ChooseScratch* s) {
+                                  const Target& target, ChooseScratch<W>* s) {
   while (u.count > kListCapacity && u.high - u.low > 1) narrow(row, kept, target, &u, s);
   return u.count <= kListCapacity ? decide_by_rank(row, kept, u, target, s)
                                   : decide_ties(row, kept, u, target, s);
@@ -141,7 +145,8 @@ __device__ inline Undecided undecided_of(const RowView& row, uint32_t lowest, co
 // The `wanted` highest of a row, by falling logit and rising id; all if there are not so many.
 // Guesses first: keys whose weight is 1e-2, 1e-4 and 1e-6 of the highest.
 // REQUIRES: load_chunk_keys(row) before.
-__device__ inline Filter highest_tokens(const RowView& row, int32_t wanted, ChooseScratch* s) {
+template <int W>
+__device__ inline Filter highest_tokens(const RowView& row, int32_t wanted, ChooseScratch<W>* s) {
   const Target target{true, wanted, 0};
   const auto all = [](float, int32_t) { return true; };
   Undecided u{kLowestKey, 0xFFFFFFFFU, -1, {}, 0};

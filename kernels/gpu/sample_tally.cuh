@@ -19,7 +19,8 @@ __device__ inline int32_t bin_of(const RowView& row, float value) {
       fminf((row.highest - value) * kBinsPerUnit, static_cast<float>(kBins - 1)));
 }
 
-__device__ inline void clear_tally(ChooseScratch* s) {
+template <int W>
+__device__ inline void clear_tally(ChooseScratch<W>* s) {
   for (int32_t bin = static_cast<int32_t>(threadIdx.x); bin < kBins; bin += kChooseThreads) {
     s->tally.weights_low[bin] = 0;
     s->tally.weights_high[bin] = 0;
@@ -28,7 +29,8 @@ __device__ inline void clear_tally(ChooseScratch* s) {
   __syncthreads();
 }
 
-__device__ inline void add_to_tally(int32_t bin, uint64_t weight, ChooseScratch* s) {
+template <int W>
+__device__ inline void add_to_tally(int32_t bin, uint64_t weight, ChooseScratch<W>* s) {
   const auto low = static_cast<uint32_t>(weight);
   const uint32_t before = atomicAdd(&s->tally.weights_low[bin], low);
   const uint32_t carry = before + low < before ? 1 : 0;
@@ -37,7 +39,8 @@ __device__ inline void add_to_tally(int32_t bin, uint64_t weight, ChooseScratch*
   atomicAdd(&s->tally.counts[bin], 1U);
 }
 
-__device__ inline Totals tally_of(int32_t bin, const ChooseScratch& s) {
+template <int W>
+__device__ inline Totals tally_of(int32_t bin, const ChooseScratch<W>& s) {
   return {s.tally.weights_low[bin] | static_cast<uint64_t>(s.tally.weights_high[bin]) << 32,
           static_cast<int32_t>(s.tally.counts[bin])};
 }
@@ -51,7 +54,8 @@ __device__ inline ChunkRange piece_chunks(const RowView& row, int32_t piece) {
 }
 
 // Adds the block's tally to the row's, and writes its running sums to `above`.
-__device__ inline void publish_tally(RowTally* row, uint64_t* above, ChooseScratch* s) {
+template <int W>
+__device__ inline void publish_tally(RowTally* row, uint64_t* above, ChooseScratch<W>* s) {
   const int32_t first = static_cast<int32_t>(threadIdx.x) * kBinsPerThread;
   Totals mine{};
   for (int32_t bin = first; bin < first + kBinsPerThread; ++bin) {
@@ -73,8 +77,9 @@ __device__ inline void publish_tally(RowTally* row, uint64_t* above, ChooseScrat
 // Tallies the block's piece of the row, of keys from `lowest` on. Whether the block is the row's
 // last: then all pieces' results are there for it. To all threads. `above`: the row's.
 // REQUIRES: s->chunk_keys.
+template <int W>
 __device__ inline bool tally_piece(const RowView& view, uint32_t lowest, RowTally* row,
-                                   uint64_t* above, ChooseScratch* s) {
+                                   uint64_t* above, ChooseScratch<W>* s) {
   clear_tally(s);
   const ChunkRange chunks = piece_chunks(view, static_cast<int32_t>(blockIdx.y));
   for_each_token(view, *s, lowest, chunks, [&](float value, int32_t) {
@@ -92,7 +97,8 @@ __device__ inline bool tally_piece(const RowView& view, uint32_t lowest, RowTall
   return __syncthreads_or(last) != 0;
 }
 
-__device__ inline void load_tally(const RowTally& row, ChooseScratch* s) {
+template <int W>
+__device__ inline void load_tally(const RowTally& row, ChooseScratch<W>* s) {
   for (int32_t bin = static_cast<int32_t>(threadIdx.x); bin < kBins; bin += kChooseThreads) {
     const uint64_t weight = row.weights[bin];
     s->tally.weights_low[bin] = static_cast<uint32_t>(weight);
@@ -113,8 +119,9 @@ struct Target {
 };
 
 // Where `before` and then the bins of s->tally, in order, reach the target. To all threads.
+template <int W>
 __device__ inline Crossing find_crossing(const Totals& before, const Target& target,
-                                         ChooseScratch* s) {
+                                         ChooseScratch<W>* s) {
   const int32_t first = static_cast<int32_t>(threadIdx.x) * kBinsPerThread;
   Totals mine{};
   for (int32_t bin = first; bin < first + kBinsPerThread; ++bin) mine += tally_of(bin, *s);

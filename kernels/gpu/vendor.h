@@ -1,14 +1,17 @@
 // The one place where a vendor's names appear in GPU code: kernels and the run-time layer say gpu*,
-// and this header says what that is. NVIDIA: CUDA. AMD: HIP.
+// and this header says what that is. NVIDIA: CUDA. AMD: HIP, version 5.2 or later.
 #pragma once
 
 #include <cstdint>
 
 #if defined(__HIP__) || defined(__HIP_PLATFORM_AMD__)
 #define ENCORE_GPU_HIP 1
-#include <hip/hip_bf16.h>
+#if defined(__HIP__)
 #include <hip/hip_fp16.h>
 #include <hip/hip_runtime.h>
+#else  // host code without kernels, by any compiler
+#include <hip/hip_runtime_api.h>
+#endif
 #define ENCORE_GPU_NAME(name) hip##name
 #elif defined(ENCORE_GPU_ON_CPU)
 #include "gpu_on_cpu.h"  // tests: kernels compiled for the host, threads as fibers
@@ -41,8 +44,7 @@ inline constexpr gpuError_t gpuSuccess = ENCORE_GPU_NAME(Success);
 #define gpuEventRecord ENCORE_GPU_NAME(EventRecord)
 #define gpuEventSynchronize ENCORE_GPU_NAME(EventSynchronize)
 #define gpuFree ENCORE_GPU_NAME(Free)
-#define gpuFreeHost ENCORE_GPU_NAME(FreeHost)
-#define gpuFuncSetAttribute ENCORE_GPU_NAME(FuncSetAttribute)
+#define gpuFreeAsync ENCORE_GPU_NAME(FreeAsync)
 #define gpuGetDevice ENCORE_GPU_NAME(GetDevice)
 #define gpuGetDeviceCount ENCORE_GPU_NAME(GetDeviceCount)
 #define gpuGetErrorName ENCORE_GPU_NAME(GetErrorName)
@@ -52,9 +54,8 @@ inline constexpr gpuError_t gpuSuccess = ENCORE_GPU_NAME(Success);
 #define gpuGraphExecDestroy ENCORE_GPU_NAME(GraphExecDestroy)
 #define gpuGraphGetNodes ENCORE_GPU_NAME(GraphGetNodes)
 #define gpuGraphLaunch ENCORE_GPU_NAME(GraphLaunch)
-#define gpuGraphUpload ENCORE_GPU_NAME(GraphUpload)
-#define gpuHostAlloc ENCORE_GPU_NAME(HostAlloc)
 #define gpuMalloc ENCORE_GPU_NAME(Malloc)
+#define gpuMallocAsync ENCORE_GPU_NAME(MallocAsync)
 #define gpuMemGetInfo ENCORE_GPU_NAME(MemGetInfo)
 #define gpuMemcpyAsync ENCORE_GPU_NAME(MemcpyAsync)
 #define gpuMemsetAsync ENCORE_GPU_NAME(MemsetAsync)
@@ -85,8 +86,23 @@ inline constexpr gpuError_t gpuSuccess = ENCORE_GPU_NAME(Success);
 inline constexpr gpuError_t gpuErrorOutOfMemory = hipErrorOutOfMemory;
 inline constexpr auto gpuAttributeMultiprocessors = hipDeviceAttributeMultiprocessorCount;
 inline constexpr auto gpuAttributeWarpSize = hipDeviceAttributeWarpSize;
+#define gpuFreeHost hipHostFree
+#define gpuHostAlloc hipHostMalloc
+template <typename Kernel>
+gpuError_t gpuFuncSetAttribute(Kernel* kernel, hipFuncAttribute attribute, int value) {
+  return hipFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}
 inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* executable, gpuGraph_t graph) {
   return hipGraphInstantiate(executable, graph, nullptr, nullptr, 0);
+}
+// Prepares the first launch. HIP 5 may lack it; there the first launch does what it would have.
+inline gpuError_t gpuGraphUpload([[maybe_unused]] gpuGraphExec_t executable,
+                                 [[maybe_unused]] gpuStream_t stream) {
+#if HIP_VERSION_MAJOR >= 6
+  return hipGraphUpload(executable, stream);
+#else
+  return gpuSuccess;
+#endif
 }
 // What a capture on the stream has recorded so far; null without a capture.
 inline gpuError_t gpuCapturedGraph(gpuStream_t stream, gpuGraph_t* graph) {
@@ -97,6 +113,10 @@ inline gpuError_t gpuCapturedGraph(gpuStream_t stream, gpuGraph_t* graph) {
 inline constexpr gpuError_t gpuErrorOutOfMemory = cudaErrorMemoryAllocation;
 inline constexpr auto gpuAttributeMultiprocessors = cudaDevAttrMultiProcessorCount;
 inline constexpr auto gpuAttributeWarpSize = cudaDevAttrWarpSize;
+#define gpuFreeHost cudaFreeHost
+#define gpuFuncSetAttribute cudaFuncSetAttribute
+#define gpuGraphUpload cudaGraphUpload
+#define gpuHostAlloc cudaHostAlloc
 inline gpuError_t gpuGraphInstantiate(gpuGraphExec_t* executable, gpuGraph_t graph) {
   return cudaGraphInstantiate(executable, graph, 0);
 }
@@ -120,16 +140,4 @@ inline gpuError_t gpuCapturedGraph(gpuStream_t stream, gpuGraph_t* graph) {
 #endif
 // NOLINTEND(bugprone-macro-parentheses)
 
-namespace encore::gpu {
-
-#if defined(ENCORE_GPU_HIP)
-using bf16 = __hip_bfloat16;
-using bf16x2 = __hip_bfloat162;
-#else
-using bf16 = __nv_bfloat16;
-using bf16x2 = __nv_bfloat162;
-#endif
-using f16 = __half;
-using f16x2 = __half2;
-
-}  // namespace encore::gpu
+#include "bf16.h"

@@ -130,7 +130,7 @@ class Copies {
     while (item < num_items) {
       const int fetched = fetch();  // lane 0 waits for it after this tile
       tile(next_tile, item);
-      item = shuffle(fetched, 0);
+      item = shuffle<32>(fetched, 0);
       if (item < num_items) next_tile = read_tile(item);
     }
     if (lane_ == 0) {

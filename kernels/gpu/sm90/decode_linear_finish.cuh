@@ -30,11 +30,10 @@ struct FragmentRows {
       inside[half] = n[half] < S::out_n(p);
       if (!inside[half]) continue;
       if (p.bias != nullptr) {
-        bias[half] = __bfloat162float(p.bias[n[half]]);
-        if (S::kSilu) up_bias[half] = __bfloat162float(p.bias[S::out_n(p) + n[half]]);
+        bias[half] = to_float(p.bias[n[half]]);
+        if (S::kSilu) up_bias[half] = to_float(p.bias[S::out_n(p) + n[half]]);
       }
-      if (S::kAdd && p.x_out != nullptr)
-        norm_weight[half] = __bfloat162float(p.norm_weight[n[half]]);
+      if (S::kAdd && p.x_out != nullptr) norm_weight[half] = to_float(p.norm_weight[n[half]]);
     }
   }
 };
@@ -59,7 +58,7 @@ __device__ void store_fragment(const DecodeParams& p, const FragmentRows<S>& row
       if (!S::kSilu && p.store_f32) {
         static_cast<float*>(p.y)[to] = value;
       } else {
-        static_cast<bf16*>(p.y)[to] = __float2bfloat16(value);
+        static_cast<bf16*>(p.y)[to] = to_bf16(value);
       }
     }
   }
@@ -179,11 +178,11 @@ class FragmentAdder {
     for (int i = 0; i < 4; ++i) {
       if (!live(p, i)) continue;
       const float value = sum[i] * scale[token(i)] + rows_.bias[i / 2];
-      const bf16 y = __float2bfloat16(__bfloat162float(old_[i]) + value);
+      const bf16 y = to_bf16(to_float(old_[i]) + value);
       static_cast<bf16*>(p.y)[at(p, i)] = y;
       if (p.x_out == nullptr) continue;
-      const float rounded = __bfloat162float(y);
-      p.x_out[at(p, i)] = __float2bfloat16(rounded * rows_.norm_weight[i / 2]);
+      const float rounded = to_float(y);
+      p.x_out[at(p, i)] = to_bf16(rounded * rows_.norm_weight[i / 2]);
       sumsq[i % 2] += rounded * rounded;
     }
 #pragma unroll

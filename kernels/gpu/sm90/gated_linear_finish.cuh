@@ -28,7 +28,7 @@ __device__ inline void transpose(uint32_t (&v)[kN]) {
 }
 
 __device__ inline uint32_t pack_pair(float low, float high) {
-  const bf16x2 both = __floats2bfloat162_rn(low, high);
+  const bf16x2 both = to_bf16x2(low, high);
   return *reinterpret_cast<const uint32_t*>(&both);
 }
 __device__ inline float2 unpack_pair(uint32_t pair) {

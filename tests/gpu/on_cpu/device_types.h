@@ -1,4 +1,5 @@
-// Stand-ins for the vendor's vector, half and bf16 types, with the same size and alignment.
+// Stand-ins for the vendor's vector and half types, with the same size and alignment. bf16 is that
+// of kernels/gpu/bf16.h.
 #pragma once
 
 #include <bit>
@@ -41,30 +42,8 @@ struct __half {
 struct alignas(4) __half2 {
   __half x, y;
 };
-struct __nv_bfloat16 {
-  uint16_t bits;
-};
-struct alignas(4) __nv_bfloat162 {
-  __nv_bfloat16 x, y;
-};
 
 // Nearest even; NaN becomes the one NaN that the device gives.
-inline __nv_bfloat16 __float2bfloat16_rn(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffffU) > 0x7f800000U) return {0x7fff};
-  return {static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16)};
-}
-inline __nv_bfloat16 __float2bfloat16(float value) { return __float2bfloat16_rn(value); }
-inline float __bfloat162float(__nv_bfloat16 value) {
-  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
-}
-inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
-  return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
-}
-inline float2 __bfloat1622float2(__nv_bfloat162 value) {
-  return {__bfloat162float(value.x), __bfloat162float(value.y)};
-}
-
 inline __half __float2half_rn(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000U);

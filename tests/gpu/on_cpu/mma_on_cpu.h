@@ -5,7 +5,8 @@
 
 #include <cstring>
 
-#include "gpu_on_cpu.h"
+#include "pair.cuh"
+#include "vendor.h"
 
 template <typename T>
 T __ldcg(const T* address) {
@@ -13,9 +14,6 @@ T __ldcg(const T* address) {
 }
 
 namespace encore::gpu {
-
-using f16 = __half;
-using OnCpuBf16 = __nv_bfloat16;
 
 using SharedAddress = uintptr_t;
 inline SharedAddress shared_window(const void* pointer) {
@@ -85,14 +83,8 @@ inline uint32_t transpose_matrix(uint32_t row) {
 }
 
 template <typename T>
-float half_of(uint32_t pair, int which);
-template <>
-inline float half_of<OnCpuBf16>(uint32_t pair, int which) {
-  return __bfloat162float({static_cast<uint16_t>(pair >> (16 * which))});
-}
-template <>
-inline float half_of<f16>(uint32_t pair, int which) {
-  return __half2float({static_cast<uint16_t>(pair >> (16 * which))});
+float half_of_pair(uint32_t pair, int which) {
+  return which == 0 ? low_of<T>(pair) : high_of<T>(pair);
 }
 
 struct OnCpuProduct {
@@ -111,8 +103,8 @@ void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1
       for (int e = 0; e < 2; ++e) {
         const int k = 2 * (lane % 4) + e;
         for (int i = 0; i < 4; ++i)
-          left[group + 8 * (i % 2)][k + 8 * (i / 2)] = half_of<T>(lanes[lane]->a[i], e);
-        for (int i = 0; i < 2; ++i) right[k + 8 * i][group] = half_of<T>(lanes[lane]->b[i], e);
+          left[group + 8 * (i % 2)][k + 8 * (i / 2)] = half_of_pair<T>(lanes[lane]->a[i], e);
+        for (int i = 0; i < 2; ++i) right[k + 8 * i][group] = half_of_pair<T>(lanes[lane]->b[i], e);
       }
     }
     for (int lane = 0; lane < 32; ++lane) {
@@ -125,19 +117,5 @@ void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1
   });
   std::memcpy(c, record.c, sizeof(c));
 }
-
-template <typename T>
-uint32_t pack_pair(float low, float high);
-template <>
-inline uint32_t pack_pair<OnCpuBf16>(float low, float high) {
-  return __float2bfloat16_rn(low).bits | static_cast<uint32_t>(__float2bfloat16_rn(high).bits)
-                                             << 16;
-}
-template <>
-inline uint32_t pack_pair<f16>(float low, float high) {
-  return __float2half_rn(low).bits | static_cast<uint32_t>(__float2half_rn(high).bits) << 16;
-}
-
-inline float exp2_fast(float x) { return exp2f(x); }
 
 }  // namespace encore::gpu
