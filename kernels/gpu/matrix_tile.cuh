@@ -41,9 +41,9 @@ constexpr bool has_matrix_unit() {
 #elif defined(ENCORE_GPU_ON_CPU)
   return kUnit == MatrixUnit::kNone || (kUnit == MatrixUnit::kMfma) == (W == 64);
 #elif defined(__gfx90a__) || defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
-  return W == 64 && (kUnit == MatrixUnit::kMfma || kUnit == MatrixUnit::kNone);
+  return W == 64 && kUnit == MatrixUnit::kMfma;
 #elif defined(__GFX11__)
-  return W == 32 && (kUnit == MatrixUnit::kWmma || kUnit == MatrixUnit::kNone);
+  return W == 32 && kUnit == MatrixUnit::kWmma;
 #elif defined(__HIP_DEVICE_COMPILE__)
   return W == __AMDGCN_WAVEFRONT_SIZE && kUnit == MatrixUnit::kNone;
 #else
