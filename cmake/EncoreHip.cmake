@@ -6,7 +6,7 @@
 # own HIP language takes one compiler for all.
 #
 # The code objects stay beside the objects as <source>.<architecture>.hsaco; the target's property
-# ENCORE_CODE_OBJECTS lists them.
+# ENCORE_CODE_OBJECTS lists them, and ENCORE_HIP_SOURCES the sources as given.
 
 # The run-time of HIP 5 loads code objects of version 4, which is what its hipcc makes; the run-times
 # that know gfx942 and gfx1100 load version 5 too.
@@ -131,6 +131,7 @@ function(encore_hip_library name)
   endforeach()
   add_library(${name} STATIC ${objects})
   set_target_properties(${name} PROPERTIES
-    LINKER_LANGUAGE CXX ENCORE_CODE_OBJECTS "${code_objects}")
+    LINKER_LANGUAGE CXX ENCORE_CODE_OBJECTS "${code_objects}"
+    ENCORE_HIP_SOURCES "${ARG_SOURCES}")
   target_link_libraries(${name} PUBLIC encore_hip)
 endfunction()

@@ -1,5 +1,7 @@
 #include "kernel_types.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -18,7 +20,11 @@ std::map<std::string, KernelType, std::less<>>& known_types() {
 
 bool add_kernel_type(std::string_view mangled, KernelType type) {
   const std::string name = demangle(std::string(mangled));  // "void (float*, int)"
-  return known_types().emplace(parameters_of(name), std::move(type)).second;
+  const auto [known, added] = known_types().emplace(parameters_of(name), type);
+  if (known->second.argument_bytes == type.argument_bytes) return added;
+  std::fprintf(stderr, "kernel on CPU: two kernels have parameters %s of different sizes\n",
+               known->first.c_str());
+  std::abort();
 }
 
 const KernelType* find_kernel_type(std::string_view parameters) {

@@ -17,7 +17,9 @@ struct KernelType {
   void (*call)(void* kernel, void** arguments) = nullptr;
 };
 
-// Adds a type under its mangled name, that of a function without a result ("FvPfiE"). Once a type.
+// Adds a type under its mangled name, that of a function without a result ("FvPfiE"). Whether it is
+// new: files that have a type each may both add it. Ends the process if two types are told apart by
+// their sizes alone: structs of one name in the anonymous namespaces of two files.
 bool add_kernel_type(std::string_view mangled, KernelType type);
 // The type whose parameters demangle to `parameters`: "(float*, int)". Null if nothing in the
 // process launches such a kernel.
