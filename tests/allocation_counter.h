@@ -6,13 +6,13 @@
 #include <cstdlib>
 #include <new>
 
+// NOLINTBEGIN(misc-definitions-in-headers)
 namespace {
 std::atomic<int64_t> num_allocations = 0;
 [[maybe_unused]] std::atomic<int64_t> num_frees = 0;
 }  // namespace
 
 // Not inlined: a compiler that sees one half only takes `free` for a mistake.
-// NOLINTBEGIN(misc-definitions-in-headers)
 [[gnu::noinline]] void* operator new(size_t size) {
   ++num_allocations;
   if (void* memory = std::malloc(size)) return memory;

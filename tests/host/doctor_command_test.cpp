@@ -117,11 +117,12 @@ TEST(DoctorTest, CudaWithoutAGpuIsUnusableAndNeverTheCpu) {
   EXPECT_EQ(report.exit_code, 2);
   EXPECT_THAT(report.out, HasSubstr("FAIL  cuda"));
   EXPECT_THAT(report.out, HasSubstr(reason));
+  const std::string message =
+      std::string(file).append(":1: backend \"cuda\" is unavailable: ").append(reason);
   for (const char* verb : {"run", "bench", "devices"}) {
     const CommandResult result = run_encore({verb, file, "--model", file}, "hello");
     EXPECT_EQ(result.exit_code, 2) << verb;
-    EXPECT_THAT(result.err, HasSubstr(file + ":1: backend \"cuda\" is unavailable: " + reason))
-        << verb;
+    EXPECT_THAT(result.err, HasSubstr(message)) << verb;
   }
 }
 
