@@ -38,9 +38,40 @@ def guard_inactive_lanes(emu):
     emu.parse_pcode, emu._write_val = parse_guarded, write_guarded
 
 
+def sign_sdwa_sources(emu):
+    """SDWA instructions (CDNA) may negate their sources and take absolute values; the emulator
+    leaves that out. Refuses what else it leaves out: a clamped or scaled result."""
+    select, constant = emu._sdwa_select, emu.UOp.const
+    compiling, sources_seen = None, 0
+
+    def compile_sdwa(instruction, context):
+        nonlocal compiling, sources_seen
+        if getattr(instruction, "clmp", 0) or getattr(instruction, "omod", 0):
+            raise RuntimeError("SDWA with clamp or output modifier")
+        compiling, sources_seen = instruction, 0
+        return handler(instruction, context)
+
+    def select_signed(value, *selection):
+        nonlocal sources_seen
+        bits, number = select(value, *selection), sources_seen % 2
+        sources_seen += 1
+        sign = 1 << (compiling.canonical_op_bits[f"s{number}"] - 1)
+        if getattr(compiling, f"src{number}_abs"):
+            bits = bits & constant(sign - 1, bits.dtype)
+        if getattr(compiling, f"src{number}_neg"):
+            bits = bits ^ constant(sign, bits.dtype)
+        return bits
+
+    handler = emu._compile_sdwa
+    for kind, registered in list(emu._INST_HANDLERS.items()):
+        if registered is handler:
+            emu._INST_HANDLERS[kind] = compile_sdwa
+    emu._sdwa_select = select_signed
+
+
 def drop_base_of_flat(pc: int):
     """A flat (not global) instruction has no scalar base, whatever its bits 48 to 54 are; the
-    emulator takes them for one unless they say "none"."""
+    emulator takes them for one unless they say "none". CDNA's encoding."""
     low = ctypes.c_uint32.from_address(pc).value
     if low >> 26 == _FLAT_ENCODING and (low >> 14) & 3 == 0:
         high = ctypes.c_uint32.from_address(pc + 4)

@@ -40,6 +40,7 @@ class Emulator:
         from test.mockgpu.amd import emu  # pylint: disable=import-outside-toplevel
 
         emulator_fixes.guard_inactive_lanes(emu)
+        emulator_fixes.sign_sdwa_sources(emu)
         self.emu = emu
         self.everything = emu.Buffer(
             "CPU", 1 << 40, emu.dtypes.uint32, options=emu.BufferSpec(external_ptr=0)
@@ -269,7 +270,8 @@ class Machine:
         emu = self._emu
         if self._arch == "rdna3" and emulator_fixes.is_cache_invalidation(pc):
             return emulator_fixes.skip_eight_bytes, (0,), False, "invalidate a cache"
-        emulator_fixes.drop_base_of_flat(pc)
+        if self._arch == "cdna":
+            emulator_fixes.drop_base_of_flat(pc)
         emu.current_architecture = self._arch
         (program, runtime), instruction = emu._decode_at(pc, self._arch)
         is_barrier = getattr(instruction, "op", None) in emu._BARRIER_OPS
