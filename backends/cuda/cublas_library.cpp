@@ -1,6 +1,6 @@
 #include "cublas_library.h"
 
-#include "shared_library.h"
+#include "cuda_folder.h"
 
 namespace encore::cuda {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 
 // Fills the table.
-void find_all(Symbols& symbols, CublasFunctions& functions) {
+void find_all(gpu::Symbols& symbols, CublasFunctions& functions) {
   symbols.find("cublasLtCreate", &functions.create);
   symbols.find("cublasLtDestroy", &functions.destroy);
   symbols.find("cublasLtGetStatusName", &functions.status_name);
@@ -29,10 +29,12 @@ void find_all(Symbols& symbols, CublasFunctions& functions) {
 
 }  // namespace
 
-std::vector<std::string> cublas_candidates() { return library_candidates(kNames, {"/lib64/"}); }
+std::vector<std::string> cublas_candidates() {
+  return gpu::library_candidates(kNames, kCudaFolder, {"/lib64/"});
+}
 
 Result<CublasFunctions> open_cublas(std::span<const std::string> candidates) {
-  return open_functions<CublasFunctions>(
+  return gpu::open_functions<CublasFunctions>(
       candidates, find_all,
       "cuBLASLt cannot be opened; install it, or name its folder in LD_LIBRARY_PATH or the CUDA "
       "folder in CUDA_PATH.");

@@ -1,6 +1,6 @@
 #include "cupti_library.h"
 
-#include "shared_library.h"
+#include "cuda_folder.h"
 
 namespace encore::cuda {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 constexpr const char* kNames[] = {"libcupti.so.13", "libcupti.so.12"};
 
 // Fills the table.
-void find_all(Symbols& symbols, CuptiFunctions& functions) {
+void find_all(gpu::Symbols& symbols, CuptiFunctions& functions) {
   symbols.find("cuptiActivityDisable", &functions.disable);
   symbols.find("cuptiActivityEnable", &functions.enable);
   symbols.find("cuptiActivityFlushAll", &functions.flush_all);
@@ -21,8 +21,9 @@ void find_all(Symbols& symbols, CuptiFunctions& functions) {
 }  // namespace
 
 Result<CuptiFunctions> open_cupti() {
-  return open_functions<CuptiFunctions>(
-      library_candidates(kNames, {"/extras/CUPTI/lib64/", "/lib64/", "/lib/"}), find_all,
+  return gpu::open_functions<CuptiFunctions>(
+      gpu::library_candidates(kNames, kCudaFolder, {"/extras/CUPTI/lib64/", "/lib64/", "/lib/"}),
+      find_all,
       "CUPTI cannot be opened, and kernels are traced through it; install it, or name its folder "
       "in LD_LIBRARY_PATH or the CUDA folder in CUDA_PATH.");
 }

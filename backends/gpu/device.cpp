@@ -35,8 +35,7 @@ Result<std::unique_ptr<GpuDevice>> GpuDevice::create(const DeviceOptions& option
         gpu_status(gpuEventCreateWithFlags(&event, gpuEventDisableTiming), "creating an event"));
   }
   device->ops_ = std::make_unique<GpuOps>(
-      OpsSettings{device->stream_, options.compute_capability, options.num_processors,
-                  options.overlap, options.load_threads},
+      OpsSettings{device->stream_, options.traits, options.overlap, options.load_threads},
       std::move(blas), account);
   return device;
 }

@@ -10,6 +10,7 @@
 
 #include "blas.h"
 #include "encore/lowering/device.h"
+#include "kernels/gpu/device_traits.h"
 #include "memory.h"
 #include "node_labels.h"
 #include "ops.h"
@@ -22,9 +23,8 @@ namespace encore::gpu {
 
 // What a backend tells its devices.
 struct DeviceOptions {
-  int32_t ordinal = 0;             // the run-time's own number
-  int32_t compute_capability = 0;  // 10 * major + minor; 0 where there is no such thing
-  int32_t num_processors = 0;
+  int32_t ordinal = 0;  // the run-time's own number
+  DeviceTraits traits;
   bool overlap = true;  // kernels may start before the one before has ended
   int32_t load_threads = 0;
   Tracer* tracer = nullptr;  // tells of kernels; null: none does

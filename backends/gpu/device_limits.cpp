@@ -29,7 +29,8 @@ Result<double> best_us(StreamTimer& timer, gpuStream_t stream, const Enqueue& en
 
 }  // namespace
 
-Result<DeviceLimits> measure_limits(Blas& blas, int32_t num_processors, MemoryAccount& account) {
+Result<DeviceLimits> measure_limits(Blas& blas, const DeviceTraits& device,
+                                    MemoryAccount& account) {
   ENCORE_ASSIGN_OR_RETURN(const auto stream, GpuStream::create());
   ENCORE_ASSIGN_OR_RETURN(const auto timer, StreamTimer::create());
   constexpr int64_t kMatrixBytes = int64_t{kSize} * kSize * 2;
@@ -46,9 +47,10 @@ Result<DeviceLimits> measure_limits(Blas& blas, int32_t num_processors, MemoryAc
   DeviceLimits limits;
   const auto read = [&](int) {
     auto* sink = reinterpret_cast<uint32_t*>(workspace->data());
-    return gpu_status(static_cast<gpuError_t>(read_memory(data, kReadBytes, num_processors, sink,
-                                                          {stream->get(), false})),
-                      "reading memory");
+    return gpu_status(
+        static_cast<gpuError_t>(read_memory(data, kReadBytes, device.num_processors, sink,
+                                            {stream->get(), false, device.lanes})),
+        "reading memory");
   };
   ENCORE_ASSIGN_OR_RETURN(const double read_us, best_us(*timer, stream->get(), read));
   limits.read_bytes_per_s = static_cast<double>(kReadBytes) / read_us * 1e6;

@@ -36,7 +36,7 @@ GpuOps::GpuOps(const OpsSettings& settings, std::unique_ptr<Blas> blas, MemoryAc
     : settings_(settings),
       account_(account),
       blas_(std::move(blas)),
-      choice_(*blas_, settings.compute_capability == 90) {}
+      choice_(*blas_, settings.device.compute_capability == 90) {}
 
 Status GpuOps::embed(const lowering::Weight& table, const lowering::StepInputs& step,
                      const lowering::StepResults& results, lowering::Matrix y) {
@@ -59,7 +59,7 @@ AttentionShape GpuOps::attention_shape(const ModelSpec& spec, const KvLayout& la
 }
 
 AttentionBounds GpuOps::attention_bounds(const lowering::StepInputs& step) const {
-  return {step.max_tokens, step.max_requests, step.decode_only, settings_.num_processors};
+  return {step.max_tokens, step.max_requests, step.decode_only, settings_.device.num_processors};
 }
 
 Status GpuOps::plan_attention(const lowering::AttentionLayer& layer,
@@ -84,8 +84,8 @@ Status GpuOps::plan_attention(const lowering::AttentionLayer& layer,
   const AttentionInputs inputs{step.num_requests, step.q_start, step.kv_len, step.page_start,
                                step.page_ids};
   return status_of(attention_plan(shape, attention_bounds(step),
-                                  attention_path(shape, settings_.compute_capability), inputs,
-                                  workspace().attention, launch()),
+                                  attention_path(shape, settings_.device.compute_capability),
+                                  inputs, workspace().attention, launch()),
                    "attention_plan");
 }
 
@@ -218,7 +218,7 @@ Status GpuOps::attention(lowering::Matrix qkv, const lowering::AttentionLayer& l
   args.workspace = workspace().attention;
   return status_of(
       attention_run(shape, attention_bounds(step),
-                    attention_path(shape, settings_.compute_capability), args, launch()),
+                    attention_path(shape, settings_.device.compute_capability), args, launch()),
       "attention");
 }
 

@@ -13,6 +13,7 @@
 #include "encore/lowering/device.h"
 #include "encore/lowering/ops.h"
 #include "kernels/gpu/attention.h"
+#include "kernels/gpu/device_traits.h"
 #include "kernels/gpu/kv_layout.h"
 #include "linear_choice.h"
 #include "memory.h"
@@ -25,8 +26,7 @@ namespace encore::gpu {
 
 struct OpsSettings {
   gpuStream_t stream = nullptr;
-  int32_t compute_capability = 0;
-  int32_t num_processors = 0;
+  DeviceTraits device;
   bool overlap = true;
   int32_t load_threads = 0;
 };
@@ -114,7 +114,7 @@ class GpuOps final : public lowering::Ops {
     float eps = 0.0F;
   };
 
-  Launch launch() const { return {settings_.stream, settings_.overlap}; }
+  Launch launch() const { return {settings_.stream, settings_.overlap, settings_.device.lanes}; }
   const Workspace& workspace() const { return workspaces_.back(); }
   Result<WeightUploader*> uploader(const WeightSource& source);
   size_t class_of(const LinearWeight& weight);

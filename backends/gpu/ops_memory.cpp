@@ -29,10 +29,10 @@ int64_t attention_bytes(const ModelSpec& spec, const lowering::WorkspaceRequest&
         Element::kBF16};
     for (const bool decode_only : {false, true}) {
       const AttentionBounds bounds{request.max_tokens, request.max_requests, decode_only,
-                                   settings.num_processors};
-      bytes =
-          std::max(bytes, attention_workspace_bytes(
-                              shape, bounds, attention_path(shape, settings.compute_capability)));
+                                   settings.device.num_processors};
+      bytes = std::max(
+          bytes, attention_workspace_bytes(
+                     shape, bounds, attention_path(shape, settings.device.compute_capability)));
     }
   }
   return static_cast<int64_t>(bytes);

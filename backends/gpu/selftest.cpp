@@ -41,7 +41,7 @@ Status compare(const Rows& found, const std::array<float, kRows * kColumns>& exp
 }  // namespace
 
 // x is norm-ed with weight 1, then multiplied by twice the identity.
-Status selftest(Blas& blas, MemoryAccount& account) {
+Status selftest(Blas& blas, const DeviceTraits& device, MemoryAccount& account) {
   ENCORE_ASSIGN_OR_RETURN(const auto stream, GpuStream::create());
   constexpr int64_t kRowBytes = sizeof(Rows);
   constexpr int64_t kMatrixBytes = int64_t{kColumns} * kColumns * 2;
@@ -85,8 +85,9 @@ Status selftest(Blas& blas, MemoryAccount& account) {
   norm.y = normed;
   norm.y_stride = kColumns;
   norm.hidden_size = kColumns;
-  ENCORE_RETURN_IF_ERROR(gpu_status(static_cast<gpuError_t>(rms_norm(norm, {stream->get(), false})),
-                                    "launching rms_norm"));
+  ENCORE_RETURN_IF_ERROR(
+      gpu_status(static_cast<gpuError_t>(rms_norm(norm, {stream->get(), false, device.lanes})),
+                 "launching rms_norm"));
   const ProductShape shape{kRows, kColumns, kColumns, Element::kBF16, false, false};
   ENCORE_RETURN_IF_ERROR(blas.multiply(shape, {normed, w, nullptr, y}, stream->get()));
 

@@ -20,7 +20,7 @@
 
 #include "kernels/gpu/all_reduce.h"
 #include "kernels/gpu/norm.h"
-#include "nccl_library.h"
+#include "cuda_nccl.h"
 #include "peer_memory.h"
 
 namespace {
@@ -115,7 +115,7 @@ int main() {
   check(nccl.status());
   std::array<ncclComm_t, kRanks> communicators = {};
   const std::array<int, kRanks> devices = {0, 1};
-  check(encore::cuda::nccl_status(
+  check(encore::gpu::nccl_status(
       *nccl, nccl->init_all(communicators.data(), kRanks, devices.data()), "communicators"));
   std::array<Rank, kRanks> ranks;
   const auto rows = static_cast<int32_t>(kMaxBytes / 2 / kColumns);
@@ -161,7 +161,7 @@ int main() {
     const double apart = time_sums(ranks, [&](int32_t i) { sum_and_norm(i, size_rows, false); });
     const double library = time_sums(ranks, [&](int32_t i) {
       const Rank& rank = ranks[static_cast<size_t>(i)];
-      check(encore::cuda::nccl_status(
+      check(encore::gpu::nccl_status(
           *nccl,
           nccl->all_reduce(rank.x, rank.x, static_cast<size_t>(bytes / 2), ncclBfloat16, ncclSum,
                            rank.communicator, rank.stream),

@@ -1,4 +1,4 @@
-// Libraries of NVIDIA's that are opened at run time: where they are looked for, and how a table of
+// Vendors' libraries that are opened at run time: where they are looked for, and how a table of
 // their functions is filled.
 #pragma once
 
@@ -9,11 +9,19 @@
 
 #include "encore/status.h"
 
-namespace encore::cuda {
+namespace encore::gpu {
 
-// The names alone, for the loader's own search, then each of `below` (such as "/lib64/") in
-// $CUDA_PATH, if that is absolute, and in /usr/local/cuda.
+// Where a vendor's files are: in the folder that an environment variable names, if that is
+// absolute, and in the usual one.
+struct VendorFolder {
+  const char* variable = nullptr;  // "CUDA_PATH"
+  const char* usual = nullptr;     // "/usr/local/cuda"
+};
+
+// The names alone, for the loader's own search, then each of `below` (such as "/lib64/") in the
+// vendor's folders.
 std::vector<std::string> library_candidates(std::span<const char* const> names,
+                                            const VendorFolder& folder,
                                             std::initializer_list<const char*> below);
 
 // Looks functions up in one open library.
@@ -64,4 +72,4 @@ Result<Functions> open_functions(std::span<const std::string> candidates, const 
   return unavailable(message + " Tried:" + tried);
 }
 
-}  // namespace encore::cuda
+}  // namespace encore::gpu

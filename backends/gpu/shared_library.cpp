@@ -4,17 +4,18 @@
 
 #include <cstdlib>
 
-namespace encore::cuda {
+namespace encore::gpu {
 
 std::vector<std::string> library_candidates(std::span<const char* const> names,
+                                            const VendorFolder& folder,
                                             std::initializer_list<const char*> below) {
   std::vector<std::string> paths(names.begin(), names.end());
-  const char* cuda_path = std::getenv("CUDA_PATH");
-  for (const std::string& folder :
-       {std::string(cuda_path == nullptr ? "" : cuda_path), std::string("/usr/local/cuda")}) {
-    if (folder.empty() || folder.front() != '/') continue;
+  const char* named = std::getenv(folder.variable);
+  for (const std::string& root :
+       {std::string(named == nullptr ? "" : named), std::string(folder.usual)}) {
+    if (root.empty() || root.front() != '/') continue;
     for (const char* place : below) {
-      for (const char* name : names) paths.push_back(folder + place + name);
+      for (const char* name : names) paths.push_back(root + place + name);
     }
   }
   return paths;
@@ -36,4 +37,4 @@ void* open_library(const std::string& candidate, std::string* error) {
 
 void close_library(void* library) { ::dlclose(library); }
 
-}  // namespace encore::cuda
+}  // namespace encore::gpu
