@@ -148,9 +148,9 @@ __global__ void __launch_bounds__(kChooseThreads, 2)
     drawn.inverse_temperature = 1.0F / p.temperature;
     RowTally* tally = workspace.tallies + row;
     uint64_t* above = workspace.above + static_cast<int64_t>(row) * workspace.pieces * (kBins + 1);
-    const TalliedRow tallied{lowest_by_min_p(drawn, p), tally, above};
+    const TalliedRow tallied{lowest_by_min_p(drawn, p), is_filtered ? tally : nullptr, above};
     if (is_filtered && !tally_piece(drawn, tallied.by_min_p, tally, above, &s)) return;
-    token = draw(drawn, p, workspace.draw_sum + at, is_filtered ? &tallied : nullptr, &s);
+    token = draw(drawn, p, workspace.draw_sum + at, tallied, &s);
   }
   if (threadIdx.x == 0) {
     args.tokens[row] = token;

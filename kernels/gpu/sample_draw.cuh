@@ -35,7 +35,11 @@ __device__ inline Selection select(const RowView& row, const RowSampling& p, uin
     if (crossing.bin == kBins) continue;  // fewer tokens than top_k
     const Undecided u = undecided_of(row, by_min_p, crossing);
     const Decision decision = decide(row, selection.kept, u, target, s);
-    (by_count ? selection.kept.top_k : selection.kept.top_p) = decision.filter;
+    if (by_count) {  // not an assignment to one of two, which would put both in memory
+      selection.kept.top_k = decision.filter;
+    } else {
+      selection.kept.top_p = decision.filter;
+    }
     selection.bin = crossing.bin;
     selection.is_listed = crossing.count <= kListCapacity;
     left = decision.kept;
@@ -185,19 +189,19 @@ __device__ inline Aim aim_at_piece(const RowView& row, const Selection& selectio
 // What a filtered row's blocks left for the last of them.
 struct TalliedRow {
   uint32_t by_min_p;
-  const RowTally* tally;
+  const RowTally* tally;  // null: the row is not filtered
   const uint64_t* above;
 };
 
-// `tallied`: null for a row that is not filtered. To all threads. REQUIRES: s->chunk_keys.
+// To all threads. REQUIRES: s->chunk_keys.
 template <int W>
 __device__ inline int32_t draw(const RowView& row, const RowSampling& p, const float* draw_sum,
-                               const TalliedRow* tallied, ChooseScratch<W>* s) {
+                               const TalliedRow& tallied, ChooseScratch<W>* s) {
   Selection selection;
   Aim aim{all_chunks(row), uniform_of(p.seed, p.position)};
-  if (tallied != nullptr) {
-    selection = select(row, p, tallied->by_min_p, *tallied->tally, s);
-    if (selection.is_listed) aim = aim_at_piece(row, selection, tallied->above, aim.share, s);
+  if (tallied.tally != nullptr) {
+    selection = select(row, p, tallied.by_min_p, *tallied.tally, s);
+    if (selection.is_listed) aim = aim_at_piece(row, selection, tallied.above, aim.share, s);
     weigh_chunks(row, selection.kept, aim.chunks, s);
   } else {
     weigh_all_chunks(row, draw_sum, s);

@@ -98,7 +98,11 @@ __device__ inline Decision decide_ties(const RowView& row, const Kept& kept, con
   int32_t enough = row.tokens - 1;
   while (enough - too_few > 1) {
     const int32_t middle = too_few + (enough - too_few) / 2;
-    (target.reached(totals_up_to(middle)) ? enough : too_few) = middle;
+    if (target.reached(totals_up_to(middle))) {
+      enough = middle;
+    } else {
+      too_few = middle;
+    }
   }
   return {{u.low, u.high, enough}, totals_up_to(enough)};
 }
