@@ -58,6 +58,7 @@ class RunnerEquivalence : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     path_ = GetParam() == "smollm2" ? smollm2_path() : goldens_folder() + "/models/" + GetParam();
     if (path_.empty()) GTEST_SKIP() << "ENCORE_TEST_MODELS names no folder with SmolLM2's file";
+    if (const std::string reason = why_not_shared(path_); !reason.empty()) GTEST_SKIP() << reason;
   }
   TestModel& model() { return test_model(path_); }
 

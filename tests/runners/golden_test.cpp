@@ -47,6 +47,7 @@ class Goldens : public ::testing::TestWithParam<GoldenCase> {
     const std::string model = golden_["model"];
     path_ = model.starts_with("SmolLM2") ? smollm2_path() : goldens_folder() + "/" + model;
     if (path_.empty()) GTEST_SKIP() << "ENCORE_TEST_MODELS names no folder with SmolLM2's file";
+    if (const std::string reason = why_not_shared(path_); !reason.empty()) GTEST_SKIP() << reason;
   }
 
   RunnersOptions options() const {

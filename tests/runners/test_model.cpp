@@ -32,22 +32,35 @@ std::string smollm2_path() {
   return !models_folder().empty() && std::filesystem::exists(path) ? path : "";
 }
 
-TestModel& test_model(const std::string& path) {
+namespace {
+
+Result<TestModel*> loaded_model(const std::string& path) {
   static std::map<std::string, TestModel> models;
   const auto found = models.find(path);
-  if (found != models.end()) return found->second;
-  auto files = open_model(path);
-  if (!files.ok()) give_up(path, files.status());
-  TestModel& model = models[path];
-  model.files = std::move(files).value();
+  if (found != models.end()) return &found->second;
+  TestModel model;
+  ENCORE_ASSIGN_OR_RETURN(model.files, open_model(path));
   LoadOptions options;
   options.tensor_parallel_size = plugin_arguments().ranks;
   if (options.tensor_parallel_size > 1) options.tensor_parallel_rank = kAllRanks;
-  auto loaded = backend_under_test().load_model(plugin_arguments().device, model.files.spec,
-                                                *model.files.weights, options);
-  if (!loaded.ok()) give_up(path, loaded.status());
-  model.model = std::move(loaded).value();
-  return model;
+  ENCORE_ASSIGN_OR_RETURN(
+      model.model, backend_under_test().load_model(plugin_arguments().device, model.files.spec,
+                                                   *model.files.weights, options));
+  return &(models[path] = std::move(model));
+}
+
+}  // namespace
+
+TestModel& test_model(const std::string& path) {
+  const auto model = loaded_model(path);
+  if (!model.ok()) give_up(path, model.status());
+  return **model;
+}
+
+std::string why_not_shared(const std::string& path) {
+  if (plugin_arguments().ranks == 1) return "";
+  const auto model = loaded_model(path);
+  return model.status().code() == StatusCode::kInvalidArgument ? model.status().message() : "";
 }
 
 RunnersOptions small_options() {

@@ -32,6 +32,8 @@ struct TestModel {
   const ModelSpec& spec() const { return files.spec; }
 };
 TestModel& test_model(const std::string& path);
+// Why the model cannot be divided among --ranks; empty if it can.
+std::string why_not_shared(const std::string& path);
 
 // A KV cache and the three runners on it.
 struct Runners {
