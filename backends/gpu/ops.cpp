@@ -83,10 +83,10 @@ Status GpuOps::plan_attention(const lowering::AttentionLayer& layer,
   const AttentionShape shape = attention_shape(*layer.spec, kv.layout);
   const AttentionInputs inputs{step.num_requests, step.q_start, step.kv_len, step.page_start,
                                step.page_ids};
-  return status_of(attention_plan(shape, attention_bounds(step),
-                                  attention_path(shape, settings_.device.compute_capability),
-                                  inputs, workspace().attention, launch()),
-                   "attention_plan");
+  return status_of(
+      attention_plan(shape, attention_bounds(step), attention_path(shape, settings_.device), inputs,
+                     workspace().attention, launch()),
+      "attention_plan");
 }
 
 Status GpuOps::rms_norm(lowering::Matrix x, const lowering::Weight& weight, float eps,
@@ -216,10 +216,9 @@ Status GpuOps::attention(lowering::Matrix qkv, const lowering::AttentionLayer& l
   args.y_stride = y.columns;
   args.scale = 1.0F / std::sqrt(static_cast<float>(layer.spec->head_dim));
   args.workspace = workspace().attention;
-  return status_of(
-      attention_run(shape, attention_bounds(step),
-                    attention_path(shape, settings_.device.compute_capability), args, launch()),
-      "attention");
+  return status_of(attention_run(shape, attention_bounds(step),
+                                 attention_path(shape, settings_.device), args, launch()),
+                   "attention");
 }
 
 Status GpuOps::gather_logit_rows(lowering::Matrix x, const lowering::StepInputs& step,

@@ -31,8 +31,7 @@ int64_t attention_bytes(const ModelSpec& spec, const lowering::WorkspaceRequest&
       const AttentionBounds bounds{request.max_tokens, request.max_requests, decode_only,
                                    settings.device.num_processors};
       bytes = std::max(
-          bytes, attention_workspace_bytes(
-                     shape, bounds, attention_path(shape, settings.device.compute_capability)));
+          bytes, attention_workspace_bytes(shape, bounds, attention_path(shape, settings.device)));
     }
   }
   return static_cast<int64_t>(bytes);

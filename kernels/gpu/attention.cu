@@ -1,5 +1,5 @@
 // Paged attention: which path serves a shape, how the workspace is cut, and which kernels run.
-// The kernels are in attention_{plan,plain,decode,prefill_tensor}.cu and sm90/attention_prefill.cu.
+// The kernels are in attention_{plan,plain,decode,prefill}*.cu and sm90/attention_prefill.cu.
 #include <algorithm>
 
 #include "attention_internal.h"
@@ -71,17 +71,26 @@ class Cutter {
 
 }  // namespace
 
-AttentionPath attention_path(const AttentionShape& shape, int32_t compute_capability) {
+AttentionPath attention_path(const AttentionShape& shape, const DeviceTraits& device) {
 #if defined(__CUDA_ARCH_LIST__)
   constexpr int32_t kBuiltFor[] = {__CUDA_ARCH_LIST__};  // 800, 900, ...
   const bool hopper_built = std::ranges::find(kBuiltFor, 900) != std::ranges::end(kBuiltFor);
 #else
   const bool hopper_built = false;
 #endif
-  if (compute_capability < 80 || !tensor_serves(shape)) return AttentionPath::kPlain;
-  // wgmma is of 9.0 alone.
-  if (compute_capability == 90 && hopper_built) return AttentionPath::kHopper;
-  return AttentionPath::kTensor;
+  if (!tensor_serves(shape)) return AttentionPath::kPlain;
+  switch (device.matrix_unit) {
+    case MatrixUnit::kNone:
+      return AttentionPath::kPlain;
+    case MatrixUnit::kMma:  // wgmma is of 9.0 alone
+      return device.compute_capability == 90 && hopper_built ? AttentionPath::kHopper
+                                                             : AttentionPath::kTensor;
+    case MatrixUnit::kMfma:
+      return AttentionPath::kMfma;
+    case MatrixUnit::kWmma:
+      return AttentionPath::kWmma;
+  }
+  return AttentionPath::kPlain;
 }
 
 DecodeGrid decode_grid(const AttentionShape& shape, const AttentionBounds& bounds,
@@ -163,23 +172,48 @@ LaunchError attention_plan(const AttentionShape& shape, const AttentionBounds& b
                                attention_workspace(shape, bounds, path, workspace), launch);
 }
 
+namespace {
+
+LaunchError run_decode(const AttentionShape& shape, const AttentionBounds& bounds,
+                       AttentionPath path, const AttentionArgs& args,
+                       const AttentionWorkspace& workspace, const Launch& launch) {
+#if !defined(ENCORE_GPU_CUDA)
+  if (path == AttentionPath::kMfma || path == AttentionPath::kWmma)
+    return launch_decode_matrix(shape, bounds, path, args, workspace, launch);
+#endif
+#if !defined(ENCORE_GPU_HIP)
+  if (path == AttentionPath::kTensor || path == AttentionPath::kHopper ||
+      path == AttentionPath::kMma)
+    return launch_decode(shape, bounds, path, args, workspace, launch);
+#endif
+  return gpuErrorInvalidValue;
+}
+
+LaunchError run_prefill(const AttentionShape& shape, const AttentionBounds& bounds,
+                        AttentionPath path, const AttentionArgs& args,
+                        const AttentionWorkspace& workspace, const Launch& launch) {
+#if defined(ENCORE_GPU_CUDA)
+  if (path == AttentionPath::kHopper && shape.kv.head_dim != 96)
+    return launch_prefill_hopper(shape, bounds, args, workspace, launch);
+#endif
+#if !defined(ENCORE_GPU_HIP)
+  if (path == AttentionPath::kTensor || path == AttentionPath::kHopper)
+    return launch_prefill_tensor(shape, bounds, args, workspace, launch);
+#endif
+  return launch_prefill_matrix(shape, bounds, path, args, workspace, launch);
+}
+
+}  // namespace
+
 LaunchError attention_run(const AttentionShape& shape, const AttentionBounds& bounds,
                           AttentionPath path, const AttentionArgs& args, const Launch& launch) {
   if (!serves(shape, bounds, path) || args.q_stride % 8 != 0 || args.y_stride % 8 != 0)
     return gpuErrorInvalidValue;
   if (path == AttentionPath::kPlain) return launch_plain(shape, bounds, args, launch);
-#if defined(ENCORE_GPU_HIP)
-  return gpuErrorInvalidValue;
-#else
   const AttentionWorkspace workspace = attention_workspace(shape, bounds, path, args.workspace);
-  const LaunchError error = launch_decode(shape, bounds, path, args, workspace, launch);
+  const LaunchError error = run_decode(shape, bounds, path, args, workspace, launch);
   if (error != gpuSuccess || bounds.decode_only) return error;
-#if !defined(ENCORE_GPU_ON_CPU)
-  if (path == AttentionPath::kHopper && shape.kv.head_dim != 96)
-    return launch_prefill_hopper(shape, bounds, args, workspace, launch);
-#endif
-  return launch_prefill_tensor(shape, bounds, args, workspace, launch);
-#endif
+  return run_prefill(shape, bounds, path, args, workspace, launch);
 }
 
 }  // namespace encore::gpu

@@ -1,41 +1,25 @@
-// How decode attention adds up: what a warp has found, the warps of a block, the blocks of a
-// cluster through each other's shared memory, and the pieces of a request in global memory, by the
-// block that comes last.
+// What the decode kernels share: how a piece's keys are dealt out to warps, and how results add up:
+// the warps of a block, the blocks of a cluster through each other's shared memory, and the pieces
+// of a request in global memory, by the block that comes last.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "attention_internal.h"
-#include "mma.cuh"
+#include "pair.cuh"
 #include "vendor.h"
+#include "warp.cuh"
 #if defined(ENCORE_GPU_CUDA)
 #include "sm90/cluster.cuh"
 #endif
 
 namespace encore::gpu::decode {
 
-inline constexpr int kLanes = 32;
-inline constexpr int kWarps = 4;
-inline constexpr int kThreads = kWarps * kLanes;
-inline constexpr int kTileKeys = 16;  // no tile crosses a page
+inline constexpr int kWarps = 4;      // of a thread block
+inline constexpr int kTileKeys = 16;  // that a warp takes at once; no tile crosses a page
 inline constexpr int kMaxCluster = 8;
 inline constexpr float kLowest = -1e30F;  // below any score; finite, so that differences are
-
-template <int kHeadDim>
-struct Tiling {
-  static constexpr int kChunks = kHeadDim / 8;  // of 16 bytes, in a row
-  // Rows of 8 or 16 chunks: chunk c of row r lies at place c ^ (r % 8), and the eight rows of a
-  // matrix fall into different banks.
-  static constexpr int kRowBytes = kHeadDim == 64 ? 128 : 256;
-  static constexpr int kTileBytes = kTileKeys * kRowBytes;  // of K; V's follows
-  static constexpr int kStageBytes = 2 * kTileBytes;
-  static constexpr int kStages = kHeadDim == 64 ? 6 : 3;  // 24 KB a warp: two blocks fit
-  static constexpr int kSharedBytes = kWarps * kStages * kStageBytes;
-  static constexpr int kCopies = kChunks * kTileKeys / kLanes;  // of a lane, for K
-  // Results [heads, head_dim] f32 in shared memory, padded against bank conflicts.
-  static constexpr int kSumStride = kHeadDim + 4;
-};
 
 struct DecodeArgs {
   AttentionWorkspace workspace;
@@ -54,13 +38,28 @@ struct DecodeArgs {
   float scale;    // of log 2 units
 };
 
-// What a warp has found. A lane holds two heads: 2 * (lane % 4) and the next one.
-template <int kHeadDim>
-struct WarpState {
-  float sums[kHeadDim / 16][4];  // O^T fragments
-  float highest[2];
-  float total[2];
-};
+inline DecodeArgs make_decode_args(const AttentionShape& shape, const DecodeGrid& grid,
+                                   const AttentionArgs& args, const AttentionWorkspace& workspace) {
+  DecodeArgs made{};
+  made.workspace = workspace;
+  made.page_ids = args.inputs.page_ids;
+  made.pages = args.kv.data;
+  made.page_bytes = shape.kv.page_bytes();
+  made.half_bytes = shape.kv.half_elements() * element_bytes(shape.kv.element);
+  made.head_bytes = shape.kv.head_elements() * element_bytes(shape.kv.element);
+  made.q = args.q;
+  made.y = args.y;
+  made.q_stride = args.q_stride;
+  made.y_stride = args.y_stride;
+  while ((1 << made.page_shift) < shape.kv.page_size) ++made.page_shift;
+  made.group = shape.num_heads / shape.kv.num_kv_heads;
+  made.groups_per_kv = grid.head_groups / shape.kv.num_kv_heads;
+  made.head_groups = grid.head_groups;
+  made.cluster = grid.cluster;
+  made.slots = grid.slots;
+  made.scale = args.scale * kLog2E;
+  return made;
+}
 
 // Four neighbouring dimensions of one head's result, with the maximum and the sum of weights that
 // go with them.
@@ -85,34 +84,12 @@ struct Partial {
 // What the results of a block take in shared memory, over the ring once it is drained.
 template <int kHeadDim>
 struct Results {
-  float warp_sums[kWarps][kDecodeHeads][Tiling<kHeadDim>::kSumStride];
+  static constexpr int kSumStride = kHeadDim + 4;  // padded against bank conflicts
+  float warp_sums[kWarps][kDecodeHeads][kSumStride];
   float2 warp_stats[kWarps][kDecodeHeads];  // maximum, total
-  float block_sums[kDecodeHeads][Tiling<kHeadDim>::kSumStride];
+  float block_sums[kDecodeHeads][kSumStride];
   float2 block_stats[kDecodeHeads];
 };
-
-template <int kHeadDim>
-__device__ inline void store_warp(Results<kHeadDim>& results, WarpState<kHeadDim>& state, int warp,
-                                  int lane) {
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-#pragma unroll
-    for (int mask = 4; mask < kLanes; mask *= 2)
-      state.total[i] += __shfl_xor_sync(0xffffffffU, state.total[i], mask);
-  }
-  const int head = lane % 4 * 2;
-  const int dim = lane / 4;
-#pragma unroll
-  for (int i = 0; i < kHeadDim / 16; ++i) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-      results.warp_sums[warp][head + j % 2][i * 16 + dim + j / 2 * 8] = state.sums[i][j];
-  }
-  if (lane < 4) {
-    results.warp_stats[warp][head] = make_float2(state.highest[0], state.total[0]);
-    results.warp_stats[warp][head + 1] = make_float2(state.highest[1], state.total[1]);
-  }
-}
 
 template <int kHeadDim>
 __device__ inline Partial add_warps(const Results<kHeadDim>& results, int head, int dim) {
@@ -150,7 +127,7 @@ __device__ inline Partial add_blocks(const Results<kHeadDim>& results, int clust
 
 // Where a block's results go. It serves `heads` heads from y on (head_dim apart), and of them the
 // dimensions from first_dim, num_dims of them (all, unless in a cluster).
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, int kThreads>
 struct Output {
   T* y;
   float* sums;                      // the piece's partials [heads, head_dim] of this group of heads
@@ -194,17 +171,28 @@ __device__ inline bool arrives_last(int32_t* counter, int num_pieces) {
   return last != 0;
 }
 
-template <typename T, int kHeadDim>
-__device__ inline void add_pieces(const Output<T, kHeadDim>& out, const DecodePiece& piece) {
+// What another block wrote before it arrived.
+template <typename T>
+__device__ inline T load_fresh(const T* from) {
+#if defined(ENCORE_GPU_CUDA)
+  return __ldcg(from);
+#else
+  return *from;  // the fence of arrives_last() has emptied the first-level cache
+#endif
+}
+
+template <typename T, int kHeadDim, int kThreads>
+__device__ inline void add_pieces(const Output<T, kHeadDim, kThreads>& out,
+                                  const DecodePiece& piece) {
   const float* sums = out.sums - (piece.partial - piece.first_partial) * out.piece_sums;
   const float2* stats = out.stats - (piece.partial - piece.first_partial) * out.piece_stats;
   out.for_each([&](int head, int dim) {
     Partial partial;
 #pragma unroll 4
     for (int i = 0; i < piece.num_pieces; ++i) {
-      const float2 s = __ldcg(stats + i * out.piece_stats + head);
-      partial.add(__ldcg(reinterpret_cast<const float4*>(sums + i * out.piece_sums +
-                                                         head * kHeadDim + dim)),
+      const float2 s = load_fresh(stats + i * out.piece_stats + head);
+      partial.add(load_fresh(reinterpret_cast<const float4*>(sums + i * out.piece_sums +
+                                                             head * kHeadDim + dim)),
                   s.x, s.y);
     }
     out.store(head, dim, partial);
@@ -212,9 +200,9 @@ __device__ inline void add_pieces(const Output<T, kHeadDim>& out, const DecodePi
 }
 
 // Adds up what the warps left in `results`, and the cluster, and the pieces; writes y.
-template <typename T, int kHeadDim>
+template <typename T, int kHeadDim, int kThreads>
 __device__ inline void finish(Results<kHeadDim>& results, const DecodeArgs& args,
-                              const DecodePiece& piece, const Output<T, kHeadDim>& out,
+                              const DecodePiece& piece, const Output<T, kHeadDim, kThreads>& out,
                               int32_t* counter) {
   const auto put = [&](int head, int dim, const Partial& partial) {
     if (piece.num_pieces == 1) {
@@ -245,6 +233,97 @@ __device__ inline void finish(Results<kHeadDim>& results, const DecodeArgs& args
 #if defined(ENCORE_GPU_CUDA)
   if (args.cluster > 1) cluster_wait();
 #endif
+}
+
+// The warp's tiles of the block's keys: tile i is keys first_key + 16 * (warp + 4 * i).
+struct WarpTiles {
+  int first_key;  // of the warp's first tile
+  int end_key;
+  int count;
+
+  __device__ int key(int i) const { return first_key + i * kWarps * kTileKeys; }
+};
+
+// This block's share of the piece's tiles, and this warp's of those.
+__device__ inline WarpTiles share_tiles(const DecodePiece& piece, int rank, int cluster, int warp) {
+  const int all = (piece.end_key - piece.first_key + kTileKeys - 1) / kTileKeys;
+  const int first = all * rank / cluster;
+  const int end = all * (rank + 1) / cluster;
+  WarpTiles tiles;
+  tiles.first_key = piece.first_key + (first + warp) * kTileKeys;
+  tiles.end_key = piece.end_key;
+  tiles.count = max((end - first - warp + kWarps - 1) / kWarps, 0);
+  return tiles;
+}
+
+// Page numbers of the warp's tiles, W at a time, one a lane; the next W are under way.
+template <int W>
+class PageCursor {
+ public:
+  __device__ PageCursor(const int32_t* pages, int shift, const WarpTiles& tiles, int lane)
+      : pages_(pages), shift_(shift), lane_(lane) {
+    current_ = fetch(tiles, lane);
+    next_ = fetch(tiles, W + lane);
+  }
+  // Of tile i; called for i = 0, 1, 2, ...
+  __device__ int page(const WarpTiles& tiles, int i) {
+    if (i % W == 0 && i > 0) {
+      current_ = next_;
+      next_ = fetch(tiles, i + W + lane_);
+    }
+    return shuffle<W>(current_, i % W);
+  }
+
+ private:
+  __device__ int fetch(const WarpTiles& tiles, int i) const {
+    return i < tiles.count ? pages_[tiles.key(i) >> shift_] : 0;
+  }
+
+  const int32_t* pages_;
+  int shift_;
+  int lane_;
+  int current_;
+  int next_;
+};
+
+// What blockIdx.x stands for: a rank in a cluster, and heads of q that share a KV head.
+struct HeadGroup {
+  __device__ explicit HeadGroup(const DecodeArgs& args) {
+    rank = static_cast<int>(blockIdx.x) % args.cluster;
+    index = static_cast<int>(blockIdx.x) / args.cluster;
+    kv_head = index / args.groups_per_kv;
+    const int first_of_group = index % args.groups_per_kv * kDecodeHeads;
+    head = kv_head * args.group + first_of_group;
+    heads = min(args.group - first_of_group, kDecodeHeads);
+  }
+  int rank;
+  int index;
+  int kv_head;
+  int head;  // the first
+  int heads;
+};
+
+template <typename T, int kHeadDim, int kThreads>
+__device__ inline Output<T, kHeadDim, kThreads> output_of(const DecodeArgs& args,
+                                                          const DecodePiece& piece,
+                                                          const HeadGroup& group) {
+  Output<T, kHeadDim, kThreads> out;
+  out.y = static_cast<T*>(args.y) + piece.q_row * args.y_stride + group.head * kHeadDim;
+  out.piece_sums = int64_t{args.head_groups} * kDecodeHeads * kHeadDim;
+  out.piece_stats = int64_t{args.head_groups} * args.cluster * kDecodeHeads;
+  out.sums = args.workspace.partial_sums + piece.partial * out.piece_sums +
+             int64_t{group.index} * kDecodeHeads * kHeadDim;
+  out.stats = reinterpret_cast<float2*>(args.workspace.partial_stats) +
+              piece.partial * out.piece_stats + int64_t{blockIdx.x} * kDecodeHeads;
+  out.heads = group.heads;
+  out.num_dims = kHeadDim / args.cluster;
+  out.first_dim = group.rank * out.num_dims;
+  return out;
+}
+
+// Counts the pieces of this request that blocks like this one have finished.
+__device__ inline int32_t* counter_of(const DecodeArgs& args, const DecodePiece& piece) {
+  return args.workspace.counters + piece.request * args.head_groups * args.cluster + blockIdx.x;
 }
 
 }  // namespace encore::gpu::decode

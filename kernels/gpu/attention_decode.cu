@@ -1,4 +1,5 @@
-// Decode attention: one query row a request against its whole context, in pieces (split KV).
+// Decode attention with warp-level matrix instructions (sm_80 and later): one query row a request
+// against its whole context, in pieces (split KV).
 //
 // A thread block takes one piece, or its share of one where blocks form clusters, for up to eight
 // heads of q that share a KV head. Its four warps take tiles of 16 keys in turn, each with its own
@@ -13,6 +14,7 @@
 #include "launch.cuh"
 #include "mma.cuh"
 #include "vendor.h"
+#include "warp.cuh"
 #if defined(ENCORE_GPU_CUDA)
 #include "sm90/cluster.cuh"
 #endif
@@ -21,47 +23,56 @@ namespace encore::gpu {
 namespace decode {
 namespace {
 
+constexpr int kLanes = 32;
+constexpr int kThreads = kWarps * kLanes;
+
+template <int kHeadDim>
+struct Tiling {
+  static constexpr int kChunks = kHeadDim / 8;  // of 16 bytes, in a row
+  // Rows of 8 or 16 chunks: chunk c of row r lies at place c ^ (r % 8), and the eight rows of a
+  // matrix fall into different banks.
+  static constexpr int kRowBytes = kHeadDim == 64 ? 128 : 256;
+  static constexpr int kTileBytes = kTileKeys * kRowBytes;  // of K; V's follows
+  static constexpr int kStageBytes = 2 * kTileBytes;
+  static constexpr int kStages = kHeadDim == 64 ? 6 : 3;  // 24 KB a warp: two blocks fit
+  static constexpr int kSharedBytes = kWarps * kStages * kStageBytes;
+  static constexpr int kCopies = kChunks * kTileKeys / kLanes;  // of a lane, for K
+};
+
+// What a warp has found. A lane holds two heads: 2 * (lane % 4) and the next one.
+template <int kHeadDim>
+struct WarpState {
+  float sums[kHeadDim / 16][4];  // O^T fragments
+  float highest[2];
+  float total[2];
+};
+
+template <int kHeadDim>
+__device__ inline void store_warp(Results<kHeadDim>& results, WarpState<kHeadDim>& state, int warp,
+                                  int lane) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int mask = 4; mask < kLanes; mask *= 2)
+      state.total[i] += shuffle_xor<kLanes>(state.total[i], mask);
+  }
+  const int head = lane % 4 * 2;
+  const int dim = lane / 4;
+#pragma unroll
+  for (int i = 0; i < kHeadDim / 16; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+      results.warp_sums[warp][head + j % 2][i * 16 + dim + j / 2 * 8] = state.sums[i][j];
+  }
+  if (lane < 4) {
+    results.warp_stats[warp][head] = make_float2(state.highest[0], state.total[0]);
+    results.warp_stats[warp][head + 1] = make_float2(state.highest[1], state.total[1]);
+  }
+}
+
 __device__ inline int place_in_tile(int row_bytes, int row, int chunk) {
   return row * row_bytes + ((chunk ^ (row & 7)) << 4);
 }
-
-// The warp's tiles of the block's keys: tile i is keys first_key + 16 * (warp + 4 * i).
-struct WarpTiles {
-  int first_key;  // of the warp's first tile
-  int end_key;
-  int count;
-
-  __device__ int key(int i) const { return first_key + i * kWarps * kTileKeys; }
-};
-
-// Page numbers of the warp's tiles, 32 at a time, one a lane; the next 32 are under way.
-class PageCursor {
- public:
-  __device__ PageCursor(const int32_t* pages, int shift, const WarpTiles& tiles, int lane)
-      : pages_(pages), shift_(shift), lane_(lane) {
-    current_ = fetch(tiles, lane);
-    next_ = fetch(tiles, kLanes + lane);
-  }
-  // Of tile i; called for i = 0, 1, 2, ...
-  __device__ int page(const WarpTiles& tiles, int i) {
-    if (i % kLanes == 0 && i > 0) {
-      current_ = next_;
-      next_ = fetch(tiles, i + kLanes + lane_);
-    }
-    return __shfl_sync(0xffffffffU, current_, i % kLanes);
-  }
-
- private:
-  __device__ int fetch(const WarpTiles& tiles, int i) const {
-    return i < tiles.count ? pages_[tiles.key(i) >> shift_] : 0;
-  }
-
-  const int32_t* pages_;
-  int shift_;
-  int lane_;
-  int current_;
-  int next_;
-};
 
 // Copies a tile; rows from `valid_rows` on become zeros, whatever the page holds there.
 template <int kHeadDim>
@@ -113,7 +124,7 @@ __device__ inline void score_tile(float (&scores)[4], const uint32_t (&query)[kH
 __device__ inline float max_over_keys(float value) {
 #pragma unroll
   for (int mask = 4; mask < kLanes; mask *= 2)
-    value = fmaxf(value, __shfl_xor_sync(0xffffffffU, value, mask));
+    value = fmaxf(value, shuffle_xor<kLanes>(value, mask));
   return value;
 }
 
@@ -153,7 +164,7 @@ __device__ inline void stream_tiles(WarpState<kHeadDim>& state, const DecodeArgs
                                     const WarpTiles& tiles, const T* q, int heads,
                                     SharedAddress ring, int lane) {
   using Tile = Tiling<kHeadDim>;
-  PageCursor cursor(page_ids, args.page_shift, tiles, lane);
+  PageCursor<kLanes> cursor(page_ids, args.page_shift, tiles, lane);
   uint32_t query[kHeadDim / 16][2];
   load_query<T, kHeadDim>(query, q, heads, lane);
   const int page_mask = (1 << args.page_shift) - 1;
@@ -185,18 +196,6 @@ __device__ inline void stream_tiles(WarpState<kHeadDim>& state, const DecodeArgs
   }
 }
 
-// This block's share of the piece's tiles, and this warp's of those.
-__device__ inline WarpTiles share_tiles(const DecodePiece& piece, int rank, int cluster, int warp) {
-  const int all = (piece.end_key - piece.first_key + kTileKeys - 1) / kTileKeys;
-  const int first = all * rank / cluster;
-  const int end = all * (rank + 1) / cluster;
-  WarpTiles tiles;
-  tiles.first_key = piece.first_key + (first + warp) * kTileKeys;
-  tiles.end_key = piece.end_key;
-  tiles.count = max((end - first - warp + kWarps - 1) / kWarps, 0);
-  return tiles;
-}
-
 // One piece, for the head group and rank that blockIdx.x stands for.
 template <typename T, int kHeadDim>
 __device__ inline void attend_to_piece(const DecodeArgs& args, const DecodePiece& piece,
@@ -205,19 +204,14 @@ __device__ inline void attend_to_piece(const DecodeArgs& args, const DecodePiece
   static_assert(sizeof(Results<kHeadDim>) <= Tile::kSharedBytes);
   const int warp = threadIdx.x / kLanes;
   const int lane = threadIdx.x % kLanes;
-  const int rank = blockIdx.x % args.cluster;
-  const int head_group = blockIdx.x / args.cluster;
-  const int kv_head = head_group / args.groups_per_kv;
-  const int first_of_group = head_group % args.groups_per_kv * kDecodeHeads;
-  const int head = kv_head * args.group + first_of_group;
-  const int heads = min(args.group - first_of_group, kDecodeHeads);
+  const HeadGroup group(args);
 
   WarpState<kHeadDim> state{};
   state.highest[0] = state.highest[1] = kLowest;
-  const T* q = static_cast<const T*>(args.q) + piece.q_row * args.q_stride + head * kHeadDim;
-  stream_tiles<T, kHeadDim>(state, args, args.pages + kv_head * args.head_bytes,
+  const T* q = static_cast<const T*>(args.q) + piece.q_row * args.q_stride + group.head * kHeadDim;
+  stream_tiles<T, kHeadDim>(state, args, args.pages + group.kv_head * args.head_bytes,
                             args.page_ids + piece.first_page,
-                            share_tiles(piece, rank, args.cluster, warp), q, heads,
+                            share_tiles(piece, group.rank, args.cluster, warp), q, group.heads,
                             shared_window(shared) + warp * Tile::kStages * Tile::kStageBytes, lane);
   wait_copies<0>();
   release_next_kernel();
@@ -225,20 +219,8 @@ __device__ inline void attend_to_piece(const DecodeArgs& args, const DecodePiece
   auto& results = *reinterpret_cast<Results<kHeadDim>*>(shared);
   store_warp(results, state, warp, lane);
   __syncthreads();
-
-  Output<T, kHeadDim> out;
-  out.y = static_cast<T*>(args.y) + piece.q_row * args.y_stride + head * kHeadDim;
-  out.piece_sums = int64_t{args.head_groups} * kDecodeHeads * kHeadDim;
-  out.piece_stats = int64_t{args.head_groups} * args.cluster * kDecodeHeads;
-  out.sums = args.workspace.partial_sums + piece.partial * out.piece_sums +
-             int64_t{head_group} * kDecodeHeads * kHeadDim;
-  out.stats = reinterpret_cast<float2*>(args.workspace.partial_stats) +
-              piece.partial * out.piece_stats + int64_t{blockIdx.x} * kDecodeHeads;
-  out.heads = heads;
-  out.num_dims = kHeadDim / args.cluster;
-  out.first_dim = rank * out.num_dims;
-  finish(results, args, piece, out,
-         args.workspace.counters + piece.request * args.head_groups * args.cluster + blockIdx.x);
+  finish(results, args, piece, output_of<T, kHeadDim, kThreads>(args, piece, group),
+         counter_of(args, piece));
 }
 
 // Grid: x head group and rank in the cluster, y the first slot; others follow a grid apart, up to
@@ -294,24 +276,7 @@ LaunchError launch_decode(const AttentionShape& shape, const AttentionBounds& bo
                           AttentionPath path, const AttentionArgs& args,
                           const AttentionWorkspace& workspace, const Launch& launch) {
   const DecodeGrid grid = decode_grid(shape, bounds, path);
-  decode::DecodeArgs decode_args{};
-  decode_args.workspace = workspace;
-  decode_args.page_ids = args.inputs.page_ids;
-  decode_args.pages = args.kv.data;
-  decode_args.page_bytes = shape.kv.page_bytes();
-  decode_args.half_bytes = shape.kv.half_elements() * element_bytes(shape.kv.element);
-  decode_args.head_bytes = shape.kv.head_elements() * element_bytes(shape.kv.element);
-  decode_args.q = args.q;
-  decode_args.y = args.y;
-  decode_args.q_stride = args.q_stride;
-  decode_args.y_stride = args.y_stride;
-  while ((1 << decode_args.page_shift) < shape.kv.page_size) ++decode_args.page_shift;
-  decode_args.group = shape.num_heads / shape.kv.num_kv_heads;
-  decode_args.groups_per_kv = grid.head_groups / shape.kv.num_kv_heads;
-  decode_args.head_groups = grid.head_groups;
-  decode_args.cluster = grid.cluster;
-  decode_args.slots = grid.slots;
-  decode_args.scale = args.scale * kLog2E;
+  const decode::DecodeArgs decode_args = decode::make_decode_args(shape, grid, args, workspace);
   if (shape.element == Element::kBF16)
     return decode::launch_element<bf16>(shape.kv.head_dim, grid, decode_args, launch);
   return decode::launch_element<f16>(shape.kv.head_dim, grid, decode_args, launch);

@@ -86,9 +86,18 @@ LaunchError launch_attention_plan(const AttentionShape& shape, const AttentionBo
 // The kernels of attention_run(). Each covers its own work list and leaves other rows of y alone.
 // Arguments are checked before. shape.element is kBF16 or kF16; head_dim 64, 96 or 128; page_size
 // 16, 32 or 64; tiles are prefill_tile_rows() high.
+// mma.sync, sm_80 and later (attention_decode.cu).
 LaunchError launch_decode(const AttentionShape& shape, const AttentionBounds& bounds,
                           AttentionPath path, const AttentionArgs& args,
                           const AttentionWorkspace& workspace, const Launch& launch);
+// kMfma and kWmma (attention_decode_matrix.cu).
+LaunchError launch_decode_matrix(const AttentionShape& shape, const AttentionBounds& bounds,
+                                 AttentionPath path, const AttentionArgs& args,
+                                 const AttentionWorkspace& workspace, const Launch& launch);
+// kMfma, kWmma and kMma (attention_prefill_matrix.cu).
+LaunchError launch_prefill_matrix(const AttentionShape& shape, const AttentionBounds& bounds,
+                                  AttentionPath path, const AttentionArgs& args,
+                                  const AttentionWorkspace& workspace, const Launch& launch);
 // Any of these shapes; mma.sync, sm_80 and later (attention_prefill_tensor.cu).
 LaunchError launch_prefill_tensor(const AttentionShape& shape, const AttentionBounds& bounds,
                                   const AttentionArgs& args, const AttentionWorkspace& workspace,

@@ -1,10 +1,10 @@
 // Paged attention without matrix instructions: the specification of the other paths, and what
 // serves shapes and devices that they do not.
 //
-// One warp for each row and head of q, prefill and decode alike. It takes kWarpSize keys at a time:
-// first each lane scores one key (its row of K is contiguous), then the lanes share out the head's
-// dimensions and add up p * v (rows of V are read by all lanes together). Softmax is online, in
-// f32.
+// One warp for each row and head of q, prefill and decode alike. It takes W keys at a time, one
+// a lane: first each lane scores one key (its row of K is contiguous), then the lanes share out the
+// head's dimensions and add up p * v (rows of V are read by all lanes together). Softmax is online,
+// in f32.
 #include "attention_internal.h"
 #include "launch.cuh"
 #include "vendor.h"
@@ -13,15 +13,13 @@
 namespace encore::gpu {
 namespace {
 
-constexpr int kWarpSize = 32;
 constexpr int kWarps = 4;  // heads of a thread block
 constexpr int kMaxHeadDim = 256;
-constexpr int kMaxDimsPerLane = kMaxHeadDim / kWarpSize;
 constexpr float kLowest = -1e30F;  // below any score; finite, so that differences are
 
 __device__ inline void store_float(float value, float* to) { *to = value; }
 __device__ inline void store_float(float value, bf16* to) { *to = to_bf16(value); }
-__device__ inline void store_float(float value, __half* to) { *to = __float2half(value); }
+__device__ inline void store_float(float value, f16* to) { *to = __float2half(value); }
 
 template <typename T>
 struct alignas(16) Eight {
@@ -74,12 +72,14 @@ __device__ inline float dot_row(const float* q, const KV* k, int head_dim) {
   return sum;
 }
 
-template <typename T, typename KV>
-__global__ void __launch_bounds__(kWarps* kWarpSize) plain_kernel(const PlainArgs args) {
+template <int W, typename T, typename KV>
+__global__ void __launch_bounds__(kWarps* W) plain_kernel(const PlainArgs args) {
+  if (!has_lanes<W>()) return;
+  constexpr int kMaxDimsPerLane = kMaxHeadDim / W;
   __shared__ float shared_q[kWarps][kMaxHeadDim];
   wait_for_previous_kernel();
-  const int warp = threadIdx.x / kWarpSize;
-  const int lane = threadIdx.x % kWarpSize;
+  const int warp = threadIdx.x / W;
+  const int lane = threadIdx.x % W;
   const int head = blockIdx.y * kWarps + warp;
   const Row row = find_row(args.inputs, blockIdx.x);
   const bool has_work = row.num_keys > 0 && head < args.num_heads;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) plain_kernel(const PlainArg
   const T* q_row =
       static_cast<const T*>(args.q) + blockIdx.x * args.q_stride + int64_t{head} * head_dim;
   if (has_work) {
-    for (int i = lane; i < head_dim; i += kWarpSize) q[i] = to_float(q_row[i]) * args.scale;
+    for (int i = lane; i < head_dim; i += W) q[i] = to_float(q_row[i]) * args.scale;
   }
   __syncthreads();
   if (!has_work) return;
@@ -107,23 +107,23 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) plain_kernel(const PlainArg
   float sums[kMaxDimsPerLane] = {};
   float highest = kLowest;
   float total = 0.0F;
-  for (int first = 0; first < row.num_keys; first += kWarpSize) {
-    const int count = min(kWarpSize, row.num_keys - first);
+  for (int first = 0; first < row.num_keys; first += W) {
+    const int count = min(W, row.num_keys - first);
     const KV* mine = key_row(first + min(lane, count - 1));
     const float score = lane < count ? dot_row(q, mine, head_dim) : kLowest;
     const float before = highest;
-    highest = fmaxf(highest, warp_max<kWarpSize>(score));
+    highest = fmaxf(highest, warp_max<W>(score));
     const float weight = lane < count ? exp2f(score - highest) : 0.0F;
     const float fade = exp2f(before - highest);
-    total = total * fade + warp_sum<kWarpSize>(weight);
+    total = total * fade + warp_sum<W>(weight);
 #pragma unroll
     for (int i = 0; i < kMaxDimsPerLane; ++i) sums[i] *= fade;
     for (int j = 0; j < count; ++j) {
-      const float p = shuffle<kWarpSize>(weight, j);
+      const float p = shuffle<W>(weight, j);
       const KV* v = key_row(first + j) + args.half_elements;
 #pragma unroll
       for (int i = 0; i < kMaxDimsPerLane; ++i) {
-        const int dim = i * kWarpSize + lane;
+        const int dim = i * W + lane;
         if (dim < head_dim) sums[i] += p * to_float(v[dim]);
       }
     }
@@ -131,21 +131,27 @@ __global__ void __launch_bounds__(kWarps* kWarpSize) plain_kernel(const PlainArg
   T* y_row = static_cast<T*>(args.y) + blockIdx.x * args.y_stride + int64_t{head} * head_dim;
 #pragma unroll
   for (int i = 0; i < kMaxDimsPerLane; ++i) {
-    const int dim = i * kWarpSize + lane;
+    const int dim = i * W + lane;
     if (dim < head_dim) store_float(sums[i] / total, y_row + dim);
   }
 }
 
+template <typename T, typename KV>
+LaunchError launch_types(dim3 grid, const Launch& launch, const PlainArgs& args) {
+  return with_lanes(launch, [&]<int W>() {
+    return launch_kernel(plain_kernel<W, T, KV>, grid, kWarps * W, 0, launch, args);
+  });
+}
+
 template <typename T>
 LaunchError launch_for(Element cache, dim3 grid, const Launch& launch, const PlainArgs& args) {
-  constexpr int kThreads = kWarps * kWarpSize;
   switch (cache) {
     case Element::kF32:
-      return launch_kernel(plain_kernel<T, float>, grid, kThreads, 0, launch, args);
+      return launch_types<T, float>(grid, launch, args);
     case Element::kF16:
-      return launch_kernel(plain_kernel<T, __half>, grid, kThreads, 0, launch, args);
+      return launch_types<T, f16>(grid, launch, args);
     case Element::kBF16:
-      return launch_kernel(plain_kernel<T, bf16>, grid, kThreads, 0, launch, args);
+      return launch_types<T, bf16>(grid, launch, args);
   }
   return gpuErrorInvalidValue;
 }
@@ -174,7 +180,7 @@ LaunchError launch_plain(const AttentionShape& shape, const AttentionBounds& bou
     case Element::kF32:
       return launch_for<float>(shape.kv.element, grid, launch, plain);
     case Element::kF16:
-      return launch_for<__half>(shape.kv.element, grid, launch, plain);
+      return launch_for<f16>(shape.kv.element, grid, launch, plain);
     case Element::kBF16:
       return launch_for<bf16>(shape.kv.element, grid, launch, plain);
   }

@@ -18,7 +18,6 @@
 namespace encore::gpu {
 namespace {
 
-constexpr int kWarpSize = 32;
 constexpr int kMaxThreads = 1024;  // a request each
 constexpr int kMinThreads = 256;
 constexpr int kPageTile = 16;  // pieces start at multiples of the smallest page
@@ -35,14 +34,15 @@ struct PlanArgs {
 __device__ inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 // Sum of `value` over the threads up to and including this one. `shared` holds one value a warp.
+template <int W>
 __device__ inline int block_inclusive_sum(int value, int* shared) {
-  const int warp = threadIdx.x / kWarpSize;
-  const int lane = threadIdx.x % kWarpSize;
-  for (int delta = 1; delta < kWarpSize; delta *= 2) {
-    const int before = shuffle_up<kWarpSize>(value, delta);
+  const int warp = threadIdx.x / W;
+  const int lane = threadIdx.x % W;
+  for (int delta = 1; delta < W; delta *= 2) {
+    const int before = shuffle_up<W>(value, delta);
     if (lane >= delta) value += before;
   }
-  if (lane == kWarpSize - 1) shared[warp] = value;
+  if (lane == W - 1) shared[warp] = value;
   __syncthreads();
   for (int i = 0; i < warp; ++i) value += shared[i];
   __syncthreads();
@@ -92,14 +92,15 @@ __device__ inline Request load_request(const AttentionInputs& inputs, int index)
 }
 
 // `ends` [live], `lengths` [slots] and `warp_sums` are shared memory.
+template <int W>
 __device__ void plan_decode(const PlanArgs& args, const Request& request, int live, int* ends,
                             int* lengths, int* warp_sums) {
   const int self = threadIdx.x;
   const int keys = request.q_len == 1 ? request.kv_len : 0;
-  const int total_keys = block_sum<kWarpSize>(keys, warp_sums);
+  const int total_keys = block_sum<W>(keys, warp_sums);
   const int chunk = max(args.decode.min_piece_keys, ceil_div(total_keys, args.decode.places));
   const int mine = request.q_len == 1 ? max((2 * keys + chunk) / (2 * chunk), 1) : 0;
-  const int end = block_inclusive_sum(mine, warp_sums);
+  const int end = block_inclusive_sum<W>(mine, warp_sums);
   if (self < live) ends[self] = end;
   __syncthreads();
   const int total = live > 0 ? min(ends[live - 1], args.decode.slots) : 0;
@@ -133,11 +134,12 @@ __device__ void plan_decode(const PlanArgs& args, const Request& request, int li
   for (int i = self; i < counters; i += blockDim.x) args.workspace.counters[i] = 0;
 }
 
+template <int W>
 __device__ void plan_prefill(const PlanArgs& args, const Request& request, int live, int* ends,
                              int* lengths, int* warp_sums) {
   const int self = threadIdx.x;
   const int mine = request.q_len > 1 ? ceil_div(request.q_len, args.tile_rows) : 0;
-  const int end = block_inclusive_sum(mine, warp_sums);
+  const int end = block_inclusive_sum<W>(mine, warp_sums);
   if (self < live) ends[self] = end;
   __syncthreads();
   const int total = live > 0 ? min(ends[live - 1], args.max_tiles) : 0;
@@ -161,18 +163,20 @@ __device__ void plan_prefill(const PlanArgs& args, const Request& request, int l
   if (self < kPrefillCounters) args.workspace.prefill_counters[self] = 0;
 }
 
+template <int W>
 __global__ void __launch_bounds__(kMaxThreads) plan_kernel(const PlanArgs args) {
+  if (!has_lanes<W>()) return;
   ENCORE_GPU_DYNAMIC_SHARED(int, lengths);
   __shared__ int ends[kMaxThreads];
-  __shared__ int warp_sums[kMaxThreads / kWarpSize];
+  __shared__ int warp_sums[kMaxThreads / W];
   wait_for_previous_kernel();
   const int live = max(min(*args.inputs.num_requests, args.max_requests), 0);
   Request request{};
   if (static_cast<int>(threadIdx.x) < live) request = load_request(args.inputs, threadIdx.x);
-  plan_decode(args, request, live, ends, lengths, warp_sums);
+  plan_decode<W>(args, request, live, ends, lengths, warp_sums);
   if (args.max_tiles == 0) return;
   __syncthreads();
-  plan_prefill(args, request, live, ends, lengths, warp_sums);
+  plan_prefill<W>(args, request, live, ends, lengths, warp_sums);
 }
 
 }  // namespace
@@ -191,9 +195,11 @@ LaunchError launch_attention_plan(const AttentionShape& shape, const AttentionBo
       sizeof(int) * static_cast<size_t>(std::max(args.decode.slots, args.max_tiles));
   constexpr size_t kMaxSharedBytes = 40 << 10;  // 48 KB less `ends`
   if (shared_bytes > kMaxSharedBytes) return gpuErrorInvalidValue;
-  const int threads = std::clamp((bounds.max_requests + kWarpSize - 1) / kWarpSize * kWarpSize,
-                                 kMinThreads, kMaxThreads);
-  return launch_kernel(plan_kernel, 1, threads, shared_bytes, launch, args);
+  const int threads =
+      std::clamp(whole_warps(bounds.max_requests, launch), kMinThreads, kMaxThreads);
+  return with_lanes(launch, [&]<int W>() {
+    return launch_kernel(plan_kernel<W>, 1, threads, shared_bytes, launch, args);
+  });
 }
 
 }  // namespace encore::gpu

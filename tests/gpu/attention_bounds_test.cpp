@@ -14,7 +14,8 @@
 namespace encore::gpu {
 namespace {
 
-constexpr std::array kPaths = {AttentionPath::kTensor, AttentionPath::kHopper};
+constexpr std::array kPaths = {AttentionPath::kTensor, AttentionPath::kHopper, AttentionPath::kMfma,
+                               AttentionPath::kWmma};
 constexpr int32_t kProcessors = 132;
 
 AttentionShape shape_of(int32_t num_heads, int32_t num_kv_heads, int32_t head_dim) {
@@ -168,14 +169,21 @@ TEST(AttentionBounds, PartsOfTheWorkspaceLieApartAndAligned) {
 
 TEST(AttentionBounds, PathFollowsShapeAndDevice) {
   const AttentionShape llama = shape_of(32, 8, 128);
-  EXPECT_EQ(attention_path(llama, 0), AttentionPath::kPlain);
-  EXPECT_EQ(attention_path(llama, 75), AttentionPath::kPlain);
-  EXPECT_EQ(attention_path(llama, 80), AttentionPath::kTensor);
-  EXPECT_EQ(attention_path(llama, 120), AttentionPath::kTensor);
-  EXPECT_EQ(attention_path(shape_of(32, 8, 80), 80), AttentionPath::kPlain);
+  const DeviceTraits mma{80, 32, MatrixUnit::kMma, 108};
+  const DeviceTraits mfma{0, 64, MatrixUnit::kMfma, 104};
+  const DeviceTraits wmma{0, 32, MatrixUnit::kWmma, 96};
+  EXPECT_EQ(attention_path(llama, {75, 32, MatrixUnit::kNone, 40}), AttentionPath::kPlain);
+  EXPECT_EQ(attention_path(llama, {0, 64, MatrixUnit::kNone, 60}), AttentionPath::kPlain);
+  EXPECT_EQ(attention_path(llama, mma), AttentionPath::kTensor);
+  EXPECT_EQ(attention_path(llama, {120, 32, MatrixUnit::kMma, 170}), AttentionPath::kTensor);
+  EXPECT_EQ(attention_path(llama, mfma), AttentionPath::kMfma);
+  EXPECT_EQ(attention_path(llama, wmma), AttentionPath::kWmma);
   AttentionShape f32_cache = llama;
   f32_cache.kv.element = Element::kF32;
-  EXPECT_EQ(attention_path(f32_cache, 80), AttentionPath::kPlain);
+  for (const DeviceTraits& device : {mma, mfma, wmma}) {
+    EXPECT_EQ(attention_path(shape_of(32, 8, 80), device), AttentionPath::kPlain);
+    EXPECT_EQ(attention_path(f32_cache, device), AttentionPath::kPlain);
+  }
 }
 
 }  // namespace

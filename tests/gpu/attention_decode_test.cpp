@@ -27,7 +27,8 @@ void PrintTo(const ShapeCase& which, std::ostream* out) {
 
 std::vector<ShapeCase> tensor_shapes() {
   std::vector<ShapeCase> cases;
-  for (const AttentionPath path : {AttentionPath::kTensor, AttentionPath::kHopper}) {
+  for (const AttentionPath path : {AttentionPath::kTensor, AttentionPath::kHopper,
+                                   AttentionPath::kMfma, AttentionPath::kWmma}) {
     for (const int head_dim : {64, 96, 128}) {
       for (const Element element : {Element::kBF16, Element::kF16})
         cases.push_back({path, make_shape(8, 2, head_dim, 16, element)});
@@ -141,7 +142,8 @@ TEST_P(DecodeTest, UnevenLengths) {
 
 INSTANTIATE_TEST_SUITE_P(Paths, DecodeTest,
                          ::testing::Values(AttentionPath::kPlain, AttentionPath::kTensor,
-                                           AttentionPath::kHopper));
+                                           AttentionPath::kHopper, AttentionPath::kMfma,
+                                           AttentionPath::kWmma));
 
 }  // namespace
 }  // namespace encore::gpu::testing

@@ -23,7 +23,8 @@ void PrintTo(const MixedCase& which, std::ostream* out) {
 std::vector<MixedCase> mixed_cases() {
   std::vector<MixedCase> cases;
   for (const AttentionPath path :
-       {AttentionPath::kPlain, AttentionPath::kTensor, AttentionPath::kHopper}) {
+       {AttentionPath::kPlain, AttentionPath::kTensor, AttentionPath::kHopper, AttentionPath::kMfma,
+        AttentionPath::kWmma, AttentionPath::kMma}) {
     for (const int head_dim : {64, 96, 128}) {
       for (const int page_size : {16, 64})
         cases.push_back({path, make_shape(4, 2, head_dim, page_size)});
@@ -125,7 +126,8 @@ TEST_P(ManyRequestsTest, MixedLengths) {
 
 INSTANTIATE_TEST_SUITE_P(Paths, ManyRequestsTest,
                          ::testing::Values(AttentionPath::kPlain, AttentionPath::kTensor,
-                                           AttentionPath::kHopper));
+                                           AttentionPath::kHopper, AttentionPath::kMfma,
+                                           AttentionPath::kWmma, AttentionPath::kMma));
 
 }  // namespace
 }  // namespace encore::gpu::testing

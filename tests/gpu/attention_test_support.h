@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "device_under_test.h"
 #include "gpu_test_support.h"
 #include "kernels/gpu/attention.h"
 
@@ -28,6 +29,7 @@ struct AttentionCase {
   int32_t max_tokens = 0;    // 0: as many as there are, and three more
   bool decode_only = false;
   int32_t num_processors = 132;
+  int32_t lanes = 32;  // kPlain's; the others have their own
   // What the cache holds where no live token is: rows past kv_len, pages of nobody.
   float stale = std::numeric_limits<float>::quiet_NaN();
   uint32_t seed = 1;
@@ -296,24 +298,29 @@ class AttentionStep {
   }
 };
 
-// The device's compute capability, as attention_path() takes it.
-inline int32_t compute_capability() {
-#if defined(ENCORE_GPU_CUDA)
-  int major = 0;
-  int minor = 0;
-  static_cast<void>(gpuDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
-  static_cast<void>(gpuDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
-  return 10 * major + minor;
-#elif defined(ENCORE_GPU_ON_CPU)
-  return 80;  // what mma_on_cpu.h imitates
-#else
-  return 0;
-#endif
+// Lanes that a path's kernels are for; 0: any.
+inline int32_t lanes_of(AttentionPath path) {
+  if (path == AttentionPath::kPlain) return 0;
+  return path == AttentionPath::kMfma ? 64 : 32;
 }
 
-// Whether the device can run `path` for a shape.
-inline bool has_path(const AttentionShape& shape, AttentionPath path) {
-  return attention_path(shape, compute_capability()) >= path;
+// Whether `path` runs here.
+inline bool has_path([[maybe_unused]] const AttentionShape& shape, AttentionPath path) {
+#if defined(ENCORE_GPU_CUDA)
+  switch (path) {
+    case AttentionPath::kPlain:
+      return true;
+    case AttentionPath::kTensor:
+    case AttentionPath::kMma:
+      return compute_capability() >= 80;
+    case AttentionPath::kHopper:
+      return attention_path(shape, {compute_capability(), 32, MatrixUnit::kMma}) == path;
+    default:
+      return false;
+  }
+#else
+  return kOnCpu && path != AttentionPath::kHopper;
+#endif
 }
 
 // Every case on a GPU, every fourth where kernels run on the host, a thousand times slower.
@@ -331,8 +338,9 @@ std::vector<T> thinned(const std::vector<T>& cases) {
 
 // Plans, then runs and checks two layers by one plan; and again over a workspace full of other
 // bytes.
-inline void check_case(const AttentionCase& which, const Launch& launch) {
+inline void check_case(const AttentionCase& which, Launch launch) {
   if (!has_path(which.shape, which.path)) GTEST_SKIP() << "not a path of this device";
+  launch.lanes = lanes_of(which.path) > 0 ? lanes_of(which.path) : which.lanes;
   AttentionStep step(which);
   for (const int poison : {0x00, 0xFF}) {
     step.workspace().fill(poison);

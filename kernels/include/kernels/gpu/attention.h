@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/gpu/device_traits.h"
 #include "kernels/gpu/kv_layout.h"
 #include "kernels/gpu/launch.h"
 
@@ -17,11 +18,15 @@ namespace encore::gpu {
 
 // Which implementation serves a shape. Chosen once, from shape and device, by attention_path().
 enum class AttentionPath : int32_t {
-  kPlain = 0,   // any head_dim that is a multiple of 8 up to 256, any group, any element: no tensor
-                // cores. The specification of the others
+  kPlain = 0,   // any head_dim that is a multiple of 8 up to 256, any group, any element: no matrix
+                // instructions. The specification of the others
   kTensor = 1,  // warp-level matrix instructions (sm_80 and later): head_dim 64, 96, 128, fp16 and
                 // bf16, any group
   kHopper = 2,  // as kTensor, with prefill by TMA and wgmma for head_dim 64 and 128
+  kMfma = 3,    // as kTensor, on the matrix unit of AMD's CDNA 2 and 3: 64 lanes
+  kWmma = 4,    // likewise, of RDNA 3: 32 lanes
+  kMma = 5,     // kTensor, but prefill by the source of kMfma and kWmma; never chosen: it lets an
+                // NVIDIA GPU test that
 };
 
 // Requests of a step, at most.
@@ -30,11 +35,11 @@ inline constexpr int32_t kAttentionMaxRequests = 1024;
 struct AttentionShape {
   int32_t num_heads = 0;  // a multiple of num_kv_heads
   KvLayout kv;
-  Element element = Element::kBF16;  // of q and y; kTensor and kHopper: equal to the cache's
+  Element element = Element::kBF16;  // of q and y; except in kPlain equal to the cache's
 };
 
-// The best path that this device (compute capability 10 * major + minor; 0 for AMD) offers.
-AttentionPath attention_path(const AttentionShape& shape, int32_t compute_capability);
+// The best path that a device offers.
+AttentionPath attention_path(const AttentionShape& shape, const DeviceTraits& device);
 
 // Recorded sizes of a step.
 struct AttentionBounds {
@@ -62,7 +67,7 @@ size_t attention_workspace_bytes(const AttentionShape& shape, const AttentionBou
 
 // One small kernel: reads lengths, writes the work lists into the workspace. kPlain: nothing.
 // Errors, of attention_run() too: the vendor's invalid value for a shape that the path does not
-// serve, and for bounds past their limits.
+// serve, a path that this build or the launch's lanes do not have, and bounds past their limits.
 LaunchError attention_plan(const AttentionShape& shape, const AttentionBounds& bounds,
                            AttentionPath path, const AttentionInputs& inputs, void* workspace,
                            const Launch& launch);
