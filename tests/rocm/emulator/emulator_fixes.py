@@ -6,8 +6,16 @@ Written for the commit that docs/rocm-emulator.md names. Each function says what
 import ctypes
 
 _FLAT_ENCODING = 0b110111
-# buffer_gl0_inv and buffer_gl1_inv of RDNA 3.
-_CACHE_INVALIDATIONS = (0xE0AC0000, 0xE0B00000)
+_MFMA_ENCODING = 0b110100111  # of the upper 9 bits
+# Instructions about caches and the order of memory, by target: bits 18 to 31 of their first word.
+_CACHE_INSTRUCTIONS = {
+    "gfx90a": (0xE0F80000, 0xE0FC0000),  # buffer_wbinvl1, buffer_wbinvl1_vol
+    "gfx942": (),
+    "gfx1100": (0xE0AC0000, 0xE0B00000),  # buffer_gl0_inv, buffer_gl1_inv
+}
+# The bf16 products of gfx90a (those of two k a register) by the numbers that gfx942 gave them:
+# 16x16x16, 32x32x8.
+_MFMA_NUMBERS = {0x67: 0x61, 0x66: 0x60}
 
 
 def guard_inactive_lanes(emu):
@@ -69,18 +77,49 @@ def sign_sdwa_sources(emu):
     emu._sdwa_select = select_signed
 
 
-def drop_base_of_flat(pc: int):
-    """A flat (not global) instruction has no scalar base, whatever its bits 48 to 54 are; the
-    emulator takes them for one unless they say "none". CDNA's encoding."""
-    low = ctypes.c_uint32.from_address(pc).value
-    if low >> 26 == _FLAT_ENCODING and (low >> 14) & 3 == 0:
-        high = ctypes.c_uint32.from_address(pc + 4)
-        high.value |= 0x7F << 16
+def share_lanes_of_rows(emu):
+    """DPP controls: any lane of a row shared with the row (row_share of RDNA, row_newbcast of
+    CDNA); lanes exchanged by xor (row_xmask of RDNA); a row's last lane shared with the next row,
+    lane 31 with the upper half (row_bcast of CDNA)."""
+    control, constant, integer = emu._dpp16_ctrl, emu.UOp.const, emu.dtypes.int
+
+    def dpp16(lane, dpp, row_mask, bank_mask, wave_size):
+        if not 0x150 <= dpp <= 0x16F and dpp not in (0x142, 0x143):
+            return control(lane, dpp, row_mask, bank_mask, wave_size)
+        rotated = 0x121  # for whether row and bank take part
+        _, enabled, valid = control(lane, rotated, row_mask, bank_mask, wave_size)
+        number = lane.cast(integer)
+        row = number & constant(~15, integer)
+        if dpp >= 0x160:
+            source = number ^ constant(dpp & 15, integer)
+        elif dpp >= 0x150:
+            source = row + constant(dpp & 15, integer)
+        elif dpp == 0x142:
+            source, valid = row - constant(1, integer), row >= constant(16, integer)
+        else:
+            source, valid = constant(31, integer), row >= constant(32, integer)
+        return source, enabled, valid
+
+    emu._dpp16_ctrl = dpp16
 
 
-def is_cache_invalidation(pc: int) -> bool:
+def rewrite(pc: int, target: str):
+    """Changes an instruction of `target` in memory to what the emulator takes for it: it knows
+    CDNA as of gfx942, and takes bits 48 to 54 of a flat (not global) instruction, which has no
+    scalar base, for one unless they say "none"."""
+    word = ctypes.c_uint32.from_address(pc)
+    if target == "gfx1100":
+        return
+    if word.value >> 26 == _FLAT_ENCODING and word.value >> 14 & 3 == 0:
+        ctypes.c_uint32.from_address(pc + 4).value |= 0x7F << 16
+    number = word.value >> 16 & 0x7F
+    if target == "gfx90a" and word.value >> 23 == _MFMA_ENCODING and number in _MFMA_NUMBERS:
+        word.value ^= (number ^ _MFMA_NUMBERS[number]) << 16
+
+
+def is_about_caches(pc: int, target: str) -> bool:
     """Whether the emulator, which has no caches, does not know this instruction and need not."""
-    return ctypes.c_uint32.from_address(pc).value & 0xFFFC0000 in _CACHE_INVALIDATIONS
+    return ctypes.c_uint32.from_address(pc).value & 0xFFFC0000 in _CACHE_INSTRUCTIONS[target]
 
 
 def skip_eight_bytes(scalar_registers):

@@ -37,6 +37,11 @@ ENCORE_ENTRY(rope_kv_write, RopeKvArgs)
 ENCORE_ENTRY(dequantize, DequantizeArgs)
 ENCORE_ENTRY(sample, SampleArgs)
 
+extern "C" LaunchError encore_emulator_linear(const LinearShape& shape,
+                                              const LinearOperands& operands,
+                                              const DeviceTraits& device, const Launch& how) {
+  return linear(shape, operands, device, how);
+}
 extern "C" size_t encore_emulator_sample_workspace_bytes(int32_t max_rows, int32_t vocab_size) {
   return sample_workspace_bytes(max_rows, vocab_size);
 }

@@ -75,12 +75,14 @@ hipError_t hipLaunchKernel(const void* host_function, dim3 grid, dim3 block, voi
   const auto found = state.names.find(host_function);
   const uint32_t grid_size[3] = {grid.x, grid.y, grid.z};
   const uint32_t block_size[3] = {block.x, block.y, block.z};
+  hipError_t error = hipSuccess;
   if (found == state.names.end() || state.run == nullptr) {
-    state.last_error = hipErrorInvalidDeviceFunction;
+    error = hipErrorInvalidDeviceFunction;
   } else if (!state.run(found->second.c_str(), grid_size, block_size, shared_bytes, arguments)) {
-    state.last_error = hipErrorLaunchFailure;
+    error = hipErrorLaunchFailure;
   }
-  return state.last_error;
+  if (error != hipSuccess) state.last_error = error;
+  return error;
 }
 hipError_t hipGetLastError() {
   const hipError_t error = launches().last_error;

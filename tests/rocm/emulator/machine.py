@@ -41,6 +41,7 @@ class Emulator:
 
         emulator_fixes.guard_inactive_lanes(emu)
         emulator_fixes.sign_sdwa_sources(emu)
+        emulator_fixes.share_lanes_of_rows(emu)
         self.emu = emu
         self.everything = emu.Buffer(
             "CPU", 1 << 40, emu.dtypes.uint32, options=emu.BufferSpec(external_ptr=0)
@@ -268,10 +269,9 @@ class Machine:
 
     def _decode(self, kernel: Kernel, pc: int) -> tuple:
         emu = self._emu
-        if self._arch == "rdna3" and emulator_fixes.is_cache_invalidation(pc):
-            return emulator_fixes.skip_eight_bytes, (0,), False, "invalidate a cache"
-        if self._arch == "cdna":
-            emulator_fixes.drop_base_of_flat(pc)
+        if emulator_fixes.is_about_caches(pc, self.target):
+            return emulator_fixes.skip_eight_bytes, (0,), False, "about caches"
+        emulator_fixes.rewrite(pc, self.target)
         emu.current_architecture = self._arch
         (program, runtime), instruction = emu._decode_at(pc, self._arch)
         is_barrier = getattr(instruction, "op", None) in emu._BARRIER_OPS

@@ -34,14 +34,22 @@ import sys
 import time
 
 import cases_dequantize
+import cases_linear
 import cases_rope
 import cases_rows
+import cases_sample
 from case import Case, Device
 from kernel_library import KernelLibrary
 from machine import ORDERS, Emulator, Machine
 
 ARCHITECTURES = ("gfx90a", "gfx942", "gfx1100")
-CASES: list[Case] = [*cases_rows.CASES, *cases_rope.CASES, *cases_dequantize.CASES]
+CASES: list[Case] = [
+    *cases_linear.CASES,
+    *cases_rows.CASES,
+    *cases_rope.CASES,
+    *cases_sample.CASES,
+    *cases_dequantize.CASES,
+]
 
 
 def parse() -> argparse.Namespace:
@@ -108,7 +116,7 @@ def run_case(case: Case, machine: Machine, library: KernelLibrary, orders) -> tu
                 break
             first = outputs
     except RuntimeError as failure:
-        verdict = f"FAIL: {failure}"
+        verdict = f"FAIL: {str(failure).strip().splitlines()[-1]}"
     cells = [
         case.name,
         machine.target,
