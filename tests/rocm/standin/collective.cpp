@@ -74,6 +74,8 @@ class CollectiveOperation final : public Operation {
     for (CollectiveOperation* rank : ranks) {
       if (!fits(*rank)) {
         note_misuse("ranks call different collectives at the same time");
+        abort_group(*group_);
+        for (const int device : group_->devices) lose_device(device, hipErrorIllegalAddress);
         return hipErrorIllegalAddress;
       }
     }

@@ -53,8 +53,13 @@ Library open_library() {
     std::fprintf(stderr, "stand-in: no kernels (ENCORE_STANDIN_KERNELS): %s\n", dlerror());
     std::abort();
   }
-  return {reinterpret_cast<EncoreFindKernel>(dlsym(handle, kFindKernelName)),
-          reinterpret_cast<EncoreRunKernel>(dlsym(handle, kRunKernelName))};
+  const Library found{reinterpret_cast<EncoreFindKernel>(dlsym(handle, kFindKernelName)),
+                      reinterpret_cast<EncoreRunKernel>(dlsym(handle, kRunKernelName))};
+  if (found.find == nullptr || found.run == nullptr) {
+    std::fprintf(stderr, "stand-in: %s has no kernels\n", path.c_str());
+    std::abort();
+  }
+  return found;
 }
 
 const Library& library() {

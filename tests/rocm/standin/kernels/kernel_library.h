@@ -31,7 +31,9 @@ using EncoreRunKernel = void (*)(const EncoreHostKernel* kernel, const EncoreHos
                                  void** arguments);
 inline constexpr const char* kRunKernelName = "encore_run_kernel";
 
-const char* encore_find_kernel(const char* mangled_name, EncoreHostKernel* kernel);
-void encore_run_kernel(const EncoreHostKernel* kernel, const EncoreHostGrid* grid,
-                       void** arguments);
+__attribute__((visibility("default"))) const char* encore_find_kernel(const char* mangled_name,
+                                                                      EncoreHostKernel* kernel);
+__attribute__((visibility("default"))) void encore_run_kernel(const EncoreHostKernel* kernel,
+                                                              const EncoreHostGrid* grid,
+                                                              void** arguments);
 }
