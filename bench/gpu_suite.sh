@@ -2,7 +2,7 @@
 # Tests and measures the cuda plugin on a machine with a GPU, from a build made elsewhere or here.
 #
 #   bench/gpu_suite.sh [SECTION]...
-#     kernels backend runner reference conformance verbs bench baseline sanitize
+#     kernels backend runner reference conformance verbs memory bench baseline sanitize
 #
 # Without sections it runs all. A part that fails or runs out of time costs that part: the rest runs,
 # a summary ends the output, and the exit status is 1. Each section's whole output goes to
@@ -137,6 +137,14 @@ run_verbs() {
     --max-tokens 64 -v
 }
 
+# Every memory budget while another process holds most of the device.
+run_memory() {
+  need_model "${ENCORE_VERB_SHAPE:-llama-3.2-1b}" || return
+  write_config
+  part "memory budgets" 200 24 python3 "$root/bench/gpu/memory_budgets.py" "$build/bin/encore" \
+    "$scratch/bench.yaml"
+}
+
 write_config() {
   cat >"$scratch/bench.yaml" <<YAML
 model: {path: $model}
@@ -215,11 +223,12 @@ run_sanitize() {
 }
 
 sections=("$@")
-[ $# -eq 0 ] && sections=(kernels backend runner reference conformance verbs bench baseline
-  sanitize)
+[ $# -eq 0 ] && sections=(kernels backend runner reference conformance verbs memory bench
+  baseline sanitize)
 for section in "${sections[@]}"; do
   case $section in
-    kernels | backend | runner | reference | conformance | verbs | bench | baseline | sanitize) ;;
+    kernels | backend | runner | reference | conformance | verbs | memory | bench | baseline | \
+      sanitize) ;;
     *) echo "error: no section '$section'" >&2; exit 2 ;;
   esac
 done
