@@ -58,6 +58,31 @@ class GpuTest : public ::testing::Test {
   Launch launch_;
 };
 
+// The widths of warps to run a test with: on the host all, on a device its own.
+inline auto warp_widths() {
+  std::vector<int32_t> widths = {32, 64};
+  if (!kOnCpu) {
+    int width = 32;  // stays where there is no device
+    static_cast<void>(gpuDeviceGetAttribute(&width, gpuAttributeWarpSize, 0));
+    widths = {width};
+  }
+  return ::testing::ValuesIn(widths);
+}
+
+// Fixture of tests that run once with each width of warps:
+//   ENCORE_GPU_WARP_TEST(SomeTest);
+//   TEST_P(SomeTest, ...) ...
+class WarpTest : public GpuTest, public ::testing::WithParamInterface<int32_t> {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    launch_.lanes = GetParam();
+  }
+};
+#define ENCORE_GPU_WARP_TEST(name) \
+  class name : public WarpTest {}; \
+  INSTANTIATE_TEST_SUITE_P(Lanes, name, warp_widths(), ::testing::PrintToStringParamName())
+
 // Device memory of `count` elements with host copies in and out. Filled with 0xCD at first, so that
 // what a kernel forgets to write shows.
 template <typename T>

@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint16_t kPoison = 0xCDCD;
 
-class NormTest : public GpuTest {};
+ENCORE_GPU_WARP_TEST(NormTest);
 
 std::vector<double> expected_row(const uint16_t* x, const uint16_t* weight, int32_t columns,
                                  double eps) {
@@ -21,7 +21,7 @@ std::vector<double> expected_row(const uint16_t* x, const uint16_t* weight, int3
   return y;
 }
 
-TEST_F(NormTest, RowsAreNormalisedAndOthersUntouched) {
+TEST_P(NormTest, RowsAreNormalisedAndOthersUntouched) {
   constexpr int32_t kRows = 5;
   constexpr float kEps = 0.5F;  // large enough to show
   for (const int32_t columns : {8, 72, 576, 4096, 5120, 8200, 16384}) {
@@ -62,7 +62,7 @@ TEST_F(NormTest, RowsAreNormalisedAndOthersUntouched) {
   }
 }
 
-TEST_F(NormTest, InPlaceAndAnywhereTheBitsAreTheSame) {
+TEST_P(NormTest, InPlaceAndAnywhereTheBitsAreTheSame) {
   constexpr int32_t kRows = 4;
   constexpr int32_t kColumns = 1024;
   std::vector<uint16_t> x = random_bf16(kRows * kColumns, 1);
@@ -89,7 +89,7 @@ TEST_F(NormTest, InPlaceAndAnywhereTheBitsAreTheSame) {
 }
 
 // Rows in their hundreds are spread over threads in another way.
-TEST_F(NormTest, AmongManyRowsTheBitsAreTheSame) {
+TEST_P(NormTest, AmongManyRowsTheBitsAreTheSame) {
   constexpr int32_t kMany = 520;
   constexpr int32_t kLive = 517;
   for (const int32_t columns : {8, 72, 576, 4096, 4104, 16384}) {
@@ -117,13 +117,21 @@ TEST_F(NormTest, AmongManyRowsTheBitsAreTheSame) {
   }
 }
 
-TEST_F(NormTest, BadSizesAreRefused) {
+TEST_P(NormTest, BadSizesAreRefused) {
   RmsNormArgs args;
   args.rows.maximum = 1;
   for (const int32_t columns : {0, 12, 16392}) {
     args.hidden_size = columns;
     EXPECT_EQ(rms_norm(args, launch_), gpuErrorInvalidValue);
   }
+}
+
+TEST_P(NormTest, AWidthThatNoWarpHasIsRefused) {
+  RmsNormArgs args;
+  args.rows.maximum = 1;
+  args.hidden_size = 8;
+  launch_.lanes = 48;
+  EXPECT_EQ(rms_norm(args, launch_), gpuErrorInvalidValue);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 constexpr auto kPoison32 = static_cast<int32_t>(0xCDCDCDCD);
 
 class StepTablesTest : public GpuTest {};
-class RopeTest : public GpuTest {};
+ENCORE_GPU_WARP_TEST(RopeTest);
 
 TEST_F(StepTablesTest, AnglesAndSlots) {
   constexpr int32_t kTokens = 12;
@@ -207,7 +207,7 @@ void expect_cache(const RopeProblem& p, const KvLayout& layout, const std::vecto
   }
 }
 
-TEST_F(RopeTest, QueriesTurnAndKeysAndValuesReachTheirPages) {
+TEST_P(RopeTest, QueriesTurnAndKeysAndValuesReachTheirPages) {
   constexpr auto kHalves = RopePairing::kHalfSplit;
   constexpr auto kAdjacent = RopePairing::kAdjacentPairs;
   const RopeCase cases[] = {
@@ -261,7 +261,7 @@ TEST_F(RopeTest, QueriesTurnAndKeysAndValuesReachTheirPages) {
 }
 
 // Tokens in their hundreds are spread over threads in another way.
-TEST_F(RopeTest, AmongManyTokensTheBitsAreTheSame) {
+TEST_P(RopeTest, AmongManyTokensTheBitsAreTheSame) {
   constexpr int32_t kMany = 520;
   constexpr int32_t kLive = 517;
   constexpr int32_t kPart = kMany / 8;
@@ -319,7 +319,7 @@ TEST_F(RopeTest, AmongManyTokensTheBitsAreTheSame) {
   }
 }
 
-TEST_F(RopeTest, BadSizesAreRefused) {
+TEST_P(RopeTest, BadSizesAreRefused) {
   RopeKvArgs args;
   args.tokens.maximum = 1;
   args.num_heads = 1;

@@ -7,9 +7,9 @@ namespace {
 
 constexpr uint16_t kPoison = 0xCDCD;
 
-class RowsTest : public GpuTest {};
+ENCORE_GPU_WARP_TEST(RowsTest);
 
-TEST_F(RowsTest, EmbedResolvesIdsAndCopiesTheirRows) {
+TEST_P(RowsTest, EmbedResolvesIdsAndCopiesTheirRows) {
   constexpr int32_t kVocab = 50;
   constexpr int32_t kTokens = 9;
   const std::vector<int32_t> ids = {3, -1, 49, -3, 50, -2, 1 << 30, 0, 5};
@@ -51,7 +51,7 @@ TEST_F(RowsTest, EmbedResolvesIdsAndCopiesTheirRows) {
   }
 }
 
-TEST_F(RowsTest, GatherZeroesRowsPastTheLiveOnes) {
+TEST_P(RowsTest, GatherZeroesRowsPastTheLiveOnes) {
   constexpr int32_t kRows = 6;
   constexpr int32_t kSourceRows = 10;
   const std::vector<int32_t> index = {9, 0, 0, 4, 1 << 30, 1 << 30};  // the last are never read
@@ -78,7 +78,7 @@ TEST_F(RowsTest, GatherZeroesRowsPastTheLiveOnes) {
   }
 }
 
-TEST_F(RowsTest, SiluMulFollowsDouble) {
+TEST_P(RowsTest, SiluMulFollowsDouble) {
   constexpr int32_t kRows = 4;
   for (const int32_t columns : {8, 40, 14336}) {
     for (const int32_t live : {0, 3, 4}) {
@@ -110,7 +110,7 @@ TEST_F(RowsTest, SiluMulFollowsDouble) {
   }
 }
 
-TEST_F(RowsTest, BiasIsAddedInF32) {
+TEST_P(RowsTest, BiasIsAddedInF32) {
   constexpr int32_t kRows = 3;
   for (const int32_t columns : {8, 6144}) {
     for (const int32_t live : {0, 2, 3}) {
@@ -134,7 +134,7 @@ TEST_F(RowsTest, BiasIsAddedInF32) {
   }
 }
 
-TEST_F(RowsTest, ColumnsThatAreNoMultipleOfEightAreRefused) {
+TEST_P(RowsTest, ColumnsThatAreNoMultipleOfEightAreRefused) {
   AddBiasArgs args;
   args.rows.maximum = 1;
   for (const int32_t columns : {0, 4, 12}) {

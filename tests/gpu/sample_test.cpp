@@ -9,7 +9,7 @@ constexpr int32_t kOk = 0;
 constexpr int32_t kNotFinite = 1;
 constexpr int32_t kNoCandidate = 2;
 
-class SampleTest : public GpuTest {};
+ENCORE_GPU_WARP_TEST(SampleTest);
 
 struct GoldenCase {
   int32_t number;
@@ -40,7 +40,7 @@ std::vector<float> golden_logits(int32_t number) {
   return row;
 }
 
-TEST_F(SampleTest, ChoosesAsTheGoldenReference) {
+TEST_P(SampleTest, ChoosesAsTheGoldenReference) {
   SampledRows rows(96);
   rows.num_valid = 90;
   const std::vector<GoldenCase> cases = golden_cases();
@@ -61,7 +61,7 @@ TEST_F(SampleTest, ChoosesAsTheGoldenReference) {
   }
 }
 
-TEST_F(SampleTest, ExtremeParametersAlwaysLeaveACandidate) {
+TEST_P(SampleTest, ExtremeParametersAlwaysLeaveACandidate) {
   constexpr int32_t kVocab = 1000;
   const std::vector<float> logits = random_logits(kVocab, 5, 4.0F);
   const int32_t best = ranked(logits)[0];
@@ -90,7 +90,7 @@ TEST_F(SampleTest, ExtremeParametersAlwaysLeaveACandidate) {
   }
 }
 
-TEST_F(SampleTest, ANonFiniteRowFailsAndLeavesOthersAlone) {
+TEST_P(SampleTest, ANonFiniteRowFailsAndLeavesOthersAlone) {
   constexpr int32_t kVocab = 777;
   const auto build = [&](float bad, int32_t first, int32_t last, bool penalised) {
     SampledRows rows(kVocab);
@@ -131,7 +131,7 @@ TEST_F(SampleTest, ANonFiniteRowFailsAndLeavesOthersAlone) {
   }
 }
 
-TEST_F(SampleTest, ABanOfEveryTokenIsReported) {
+TEST_P(SampleTest, ABanOfEveryTokenIsReported) {
   constexpr int32_t kVocab = 3000;  // more than one thread block of the scan
   SampledRows rows(kVocab);
   std::vector<TokenBias> bans(kVocab);
@@ -146,7 +146,7 @@ TEST_F(SampleTest, ABanOfEveryTokenIsReported) {
   EXPECT_EQ(rows.tokens, (std::vector<int32_t>{-1, -1, kVocab - 1, -1}));
 }
 
-TEST_F(SampleTest, PaddedIdsAreNeverSampledNorLookedAt) {
+TEST_P(SampleTest, PaddedIdsAreNeverSampledNorLookedAt) {
   SampledRows rows(64);
   rows.num_valid = 50;
   std::vector<float> logits(64, 1.0F);
@@ -166,7 +166,7 @@ TEST_F(SampleTest, PaddedIdsAreNeverSampledNorLookedAt) {
   }
 }
 
-TEST_F(SampleTest, TiesGoToTheLowestId) {
+TEST_P(SampleTest, TiesGoToTheLowestId) {
   SampledRows rows(600);
   std::vector<float> logits(600, 0.0F);
   for (const int32_t i : {130, 131, 400, 599}) logits[i] = 2.0F;
@@ -188,7 +188,7 @@ TEST_F(SampleTest, TiesGoToTheLowestId) {
 }
 
 // Of 5000 equals (more than the kernel lists), 4000 stay: those with the lowest ids.
-TEST_F(SampleTest, ManyTiesAreCutById) {
+TEST_P(SampleTest, ManyTiesAreCutById) {
   constexpr int32_t kVocab = 9000;
   std::vector<float> logits(kVocab, -1.0F);
   for (int32_t i = 0; i < 5000; ++i) logits[kVocab - 1 - i] = 1.0F;
@@ -219,7 +219,7 @@ double chi_square(const std::vector<int32_t>& tokens, const std::vector<double>&
   return sum;
 }
 
-TEST_F(SampleTest, DrawsFollowTheDistribution) {
+TEST_P(SampleTest, DrawsFollowTheDistribution) {
   constexpr int32_t kDraws = kOnCpu ? 1500 : 40000;
   const std::vector<float> logits = random_logits(50, 77);
   SampledRows rows(50);
@@ -232,7 +232,7 @@ TEST_F(SampleTest, DrawsFollowTheDistribution) {
   EXPECT_LT(chi_square(rows.tokens, shares_of(logits, 0.8)), 85.35);
 }
 
-TEST_F(SampleTest, DrawsFollowTheFilteredDistribution) {
+TEST_P(SampleTest, DrawsFollowTheFilteredDistribution) {
   constexpr int32_t kDraws = kOnCpu ? 1000 : 40000;
   const std::vector<float> logits = random_logits(50, 78);
   SampledRows rows(50);
@@ -250,7 +250,7 @@ TEST_F(SampleTest, DrawsFollowTheFilteredDistribution) {
   EXPECT_LT(chi_square(rows.tokens, shares), 27.88);
 }
 
-TEST_F(SampleTest, LargeVocabulariesAgreeWithDouble) {
+TEST_P(SampleTest, LargeVocabulariesAgreeWithDouble) {
   for (const auto& [vocab, deviation] :
        {std::pair{49147, 0.01F}, std::pair{49147, 3.0F}, std::pair{151936, 2.0F}}) {
     const std::vector<float> logits = random_logits(vocab, 91, deviation);
@@ -272,7 +272,7 @@ TEST_F(SampleTest, LargeVocabulariesAgreeWithDouble) {
   }
 }
 
-TEST_F(SampleTest, LogProbabilitiesAreOfTheRawLogits) {
+TEST_P(SampleTest, LogProbabilitiesAreOfTheRawLogits) {
   constexpr int32_t kVocab = 128256;
   constexpr int32_t kTop = 20;
   SampledRows rows(kVocab);
@@ -313,7 +313,7 @@ TEST_F(SampleTest, LogProbabilitiesAreOfTheRawLogits) {
 }
 
 // Penalties of a long history, over many blocks of the scan, against a plain loop.
-TEST_F(SampleTest, AHistoryChangesWhatIsChosen) {
+TEST_P(SampleTest, AHistoryChangesWhatIsChosen) {
   constexpr int32_t kVocab = 20000;
   const std::vector<float> logits = random_logits(kVocab, 8);
   const std::vector<int32_t> order = ranked(logits);
@@ -345,7 +345,7 @@ TEST_F(SampleTest, AHistoryChangesWhatIsChosen) {
 }
 
 // One output of token 700 costs it 0.75: a rival of 9.0 still loses to its 10, one of 9.5 wins.
-TEST_F(SampleTest, APendingTokenCountsOnce) {
+TEST_P(SampleTest, APendingTokenCountsOnce) {
   RowSampling p = kGreedy;
   p.presence_penalty = 0.5F;
   p.frequency_penalty = 0.25F;
@@ -363,7 +363,7 @@ TEST_F(SampleTest, APendingTokenCountsOnce) {
   EXPECT_EQ(rows.tokens, (std::vector<int32_t>{700, 700, 700, 700, 3, 3, 3, 700}));
 }
 
-TEST_F(SampleTest, CompanyAndPaddingDoNotChangeARow) {
+TEST_P(SampleTest, CompanyAndPaddingDoNotChangeARow) {
   constexpr int32_t kVocab = 5000;
   const auto params = [](int32_t i) {
     RowSampling p = i % 3 == 0 ? kGreedy : kPlain;
@@ -393,7 +393,7 @@ TEST_F(SampleTest, CompanyAndPaddingDoNotChangeARow) {
 }
 
 // A filtered row is tallied by as many thread blocks as the greatest number of rows allows.
-TEST_F(SampleTest, TheNumberOfBlocksDoesNotChangeARow) {
+TEST_P(SampleTest, TheNumberOfBlocksDoesNotChangeARow) {
   constexpr int32_t kVocab = 70001;
   constexpr int32_t kKinds = 10;
   const auto kind = [](int32_t i) {
@@ -429,7 +429,7 @@ TEST_F(SampleTest, TheNumberOfBlocksDoesNotChangeARow) {
   }
 }
 
-TEST_F(SampleTest, SizesOutOfRangeAreRefused) {
+TEST_P(SampleTest, SizesOutOfRangeAreRefused) {
   SampleArgs args;
   args.rows.maximum = 1;
   for (const int32_t vocab : {0, 2048 * 256 + 1}) {
