@@ -129,6 +129,7 @@ inline int __all(int predicate) { return __ballot(predicate == 0 ? 1 : 0) == 0 ?
 
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+inline void __threadfence_system() {}
 
 template <typename T, typename U>
 T atomicAdd(T* address, U value) {
