@@ -9,8 +9,9 @@ _FLAT_ENCODING = 0b110111
 _MFMA_ENCODING = 0b110100111  # of the upper 9 bits
 # Instructions about caches and the order of memory, by target: bits 18 to 31 of their first word.
 _CACHE_INSTRUCTIONS = {
-    "gfx90a": (0xE0F80000, 0xE0FC0000),  # buffer_wbinvl1, buffer_wbinvl1_vol
-    "gfx942": (),
+    # buffer_wbinvl1, buffer_wbinvl1_vol, buffer_wbl2, buffer_invl2
+    "gfx90a": (0xE0F80000, 0xE0FC0000, 0xE0A00000, 0xE0A40000),
+    "gfx942": (0xE0A00000, 0xE0A40000),  # buffer_wbl2, buffer_inv
     "gfx1100": (0xE0AC0000, 0xE0B00000),  # buffer_gl0_inv, buffer_gl1_inv
 }
 # The bf16 products of gfx90a (those of two k a register) by the numbers that gfx942 gave them:
@@ -75,6 +76,18 @@ def sign_sdwa_sources(emu):
         if registered is handler:
             emu._INST_HANDLERS[kind] = compile_sdwa
     emu._sdwa_select = select_signed
+
+
+def return_from_atomics(emu):
+    """An atomic gives what memory held before if its bit glc says so; CDNA 3 calls the bit sc0."""
+    attribute = emu._iattr
+
+    def read(instruction, name, default=0):
+        if name == "glc" and not hasattr(instruction, "glc"):
+            name = "sc0"
+        return attribute(instruction, name, default)
+
+    emu._iattr = read
 
 
 def share_lanes_of_rows(emu):
