@@ -222,6 +222,7 @@ TEST_P(RopeTest, QueriesTurnAndKeysAndValuesReachTheirPages) {
       {2, 1, 48, 6, kHalves, true, Element::kBF16, 16},
       {1, 1, 256, 256, kAdjacent, true, Element::kBF16, 16},
       {1, 1, 64, 0, kHalves, false, Element::kBF16, 16},
+      {2, 1, 2 * launch_.lanes, 2, kHalves, true, Element::kBF16, 16},  // takes a whole warp
   };
   for (const RopeCase& c : cases) {
     const RopeProblem p(c);
@@ -330,6 +331,9 @@ TEST_P(RopeTest, BadSizesAreRefused) {
   }
   args.rotary_dim = 8;
   args.kv.layout.head_dim = 12;
+  EXPECT_EQ(rope_kv_write(args, launch_), gpuErrorInvalidValue);
+  args.rotary_dim = 2;  // two elements a lane
+  args.kv.layout.head_dim = 4 * launch_.lanes;
   EXPECT_EQ(rope_kv_write(args, launch_), gpuErrorInvalidValue);
 }
 
