@@ -74,27 +74,7 @@ Result<std::unique_ptr<CublasLt>> CublasLt::create(const std::filesystem::path& 
 CublasLt::~CublasLt() { static_cast<void>(cublas_.destroy(handle_)); }
 
 Status CublasLt::check(const gpu::ProductShape& shape, const gpu::ProductOperands& operands) const {
-  if (shape.m < 1 || shape.n < 1 || shape.k < 1) {
-    return invalid_argument("a product of m=" + std::to_string(shape.m) +
-                            " n=" + std::to_string(shape.n) + " k=" + std::to_string(shape.k) +
-                            "; each must be at least 1");
-  }
-  if (shape.output != gpu::Element::kBF16 && shape.output != gpu::Element::kF32) {
-    return invalid_argument("a product's output must be bf16 or f32");
-  }
-  if (shape.bias && shape.output == gpu::Element::kF32) {
-    return invalid_argument("a product with f32 output cannot have a bias; add it afterwards");
-  }
-  if (shape.bias != (operands.bias != nullptr)) {
-    return invalid_argument("a product's bias must be given if, and only if, its shape has one");
-  }
-  if (operands.x == nullptr || operands.w == nullptr || operands.y == nullptr) {
-    return invalid_argument("an operand of a product is null");
-  }
-  if (!aligned(operands.x) || !aligned(operands.w) || !aligned(operands.bias) ||
-      !aligned(operands.y)) {
-    return invalid_argument("a product's operands must be aligned to 16 bytes");
-  }
+  ENCORE_RETURN_IF_ERROR(gpu::check_product(shape, operands));
   if (workspace_.data == nullptr) {
     return failed_precondition("products need a workspace; call set_workspace() first");
   }

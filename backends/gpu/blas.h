@@ -60,4 +60,8 @@ class Blas {
                           void* stream) = 0;
 };
 
+// What every product promises of its shape and operands.
+// Errors: kInvalidArgument, naming what is wrong.
+Status check_product(const ProductShape& shape, const ProductOperands& operands);
+
 }  // namespace encore::gpu
