@@ -115,11 +115,13 @@ function(encore_hip_library name)
       VERBATIM)
     set(object ${folder}/${stem}.o)
     list(GET ENCORE_ROCM_BUILT 0 first)
+    # Functions that only kernels call are not needed here.
     # ccache sees the bundle's name on the command line, but does not know that it is a file.
     add_custom_command(
       OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${bundle} ${ENCORE_CCACHE_COMMAND}
               ${ENCORE_HIPCC} --offload-arch=gfx90a --cuda-host-only -O2 ${ENCORE_HIP_FLAGS}
+              -Wno-unneeded-internal-declaration
               ${includes} -Xclang -fcuda-include-gpubinary -Xclang ${bundle}
               -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
       DEPENDS ${source} ${bundle}
