@@ -114,12 +114,11 @@ function(encore_hip_library name)
       COMMENT "Bundling device code of ${source}"
       VERBATIM)
     set(object ${folder}/${stem}.o)
-    list(GET ENCORE_ROCM_BUILT 0 first)
-    # Functions that only kernels call are not needed here.
-    # ccache sees the bundle's name on the command line, but does not know that it is a file.
+    # ccache sees the bundle's name on the command line, but does not know that it is a file. Device
+    # functions that kernels alone call are not needed here.
     add_custom_command(
       OUTPUT ${object}
-      COMMAND ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${bundle} ${ENCORE_CCACHE_COMMAND}
+      COMMAND ${CMAKE_COMMAND} -E env CCACHE_EXTRAFILES=${bundle} ${launcher}
               ${ENCORE_HIPCC} --offload-arch=gfx90a --cuda-host-only -O2 ${ENCORE_HIP_FLAGS}
               -Wno-unneeded-internal-declaration
               ${includes} -Xclang -fcuda-include-gpubinary -Xclang ${bundle}
