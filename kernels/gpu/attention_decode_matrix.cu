@@ -22,12 +22,6 @@ namespace encore::gpu {
 namespace decode {
 namespace {
 
-// Row l of K, or of q, is shared by kParts lanes, 16 g + l, which have every kParts-th 16 bytes of
-// it. Of V, lane 16 g + l has kHeadDim / 16 dimensions from l * kHeadDim / 16 on, of 16 / kParts
-// keys.
-template <MatrixUnit kUnit>
-inline constexpr int kParts = kUnit == MatrixUnit::kMfma ? 4 : 1;
-
 template <typename T, int kHeadDim>
 struct MatrixShared {
   Results<kHeadDim> results;
@@ -35,6 +29,8 @@ struct MatrixShared {
   uint4 q[kDecodeHeads][kRow];
 };
 
+// Lane 16 g + l brings part g of kParts: of row l of K every kParts-th 16 bytes; of V
+// kHeadDim / 16 dimensions, from l * kHeadDim / 16 on, of 16 / kParts keys.
 template <MatrixUnit kUnit, int W, typename T, int kHeadDim>
 class WarpDecode {
  public:
@@ -47,7 +43,7 @@ class WarpDecode {
         keys_(args.pages + kv_head * args.head_bytes),
         lane_(lane),
         row_(lane % 16),
-        part_(kParts<kUnit> == 1 ? 0 : lane / 16) {}
+        part_(lane / 16) {}
 
   __device__ __forceinline__ void run(const int32_t* page_ids, const WarpTiles& tiles) {
     if (tiles.count == 0) return;
@@ -58,6 +54,7 @@ class WarpDecode {
     for (int i = 0; i < tiles.count; ++i) {
       const bool more = i + 1 < tiles.count;
       const int valid = tiles.end_key - tiles.key(i);
+      forget_query();
       typename Tile::C scores = multiply_keys();
       if (more) {
         tile = tile_at(tiles, cursor, i + 1);
@@ -85,28 +82,34 @@ class WarpDecode {
   }
 
  private:
-  static constexpr int kDims = kHeadDim / 16;             // of V, of a lane
-  static constexpr int kKeysOfLane = 16 / kParts<kUnit>;  // of V
-  static constexpr int kRowWords = kHeadDim / 2 / kParts<kUnit>;
-  static constexpr int kStepWords = kRowWords / (kHeadDim / 16);  // that one product takes
-  static constexpr int kLoadWords = kStepWords < 4 ? kStepWords : 4;
+  static constexpr int kSteps = kHeadDim / 16;  // products along head_dim
+  static constexpr int kDims = kHeadDim / 16;   // of V, of a lane
+  static constexpr int kParts = Tile::kParts;
+  static constexpr int kPartWords = Tile::kPartWords;
+  static constexpr int kKeysOfLane = 16 / kParts;  // of V
+  static constexpr int kRowWords = kSteps * kPartWords;
 
-  // The dimension that word i of the lane's part of a row begins at.
-  __device__ int dim_of_word(int i) const {
-    return (i / 4 * kParts<kUnit> + part_) * 8 + i % 4 * 2;
+  // The dimension that k of product `step` stands for, such that the parts of K come in accesses of
+  // 16 bytes: their words are those of the products, one after another.
+  __device__ static int dim_of(int step, int k) {
+    return kParts == 4 ? (step / 2 * 4 + k / 4) * 8 + step % 2 * 4 : step * 16 + k;
   }
+
   __device__ __forceinline__ const std::byte* tile_at(const WarpTiles& tiles, PageCursor<W>& cursor,
                                                       int i) const {
     const int in_page = tiles.key(i) & ((1 << args_.page_shift) - 1);
     return keys_ + cursor.page(tiles, i) * args_.page_bytes + in_page * (kHeadDim * 2);
   }
 
+  // Has q read anew for each tile: kept, it would take the registers of WMMA's larger operands.
+  __device__ __forceinline__ static void forget_query() {
+    if constexpr (kUnit == MatrixUnit::kWmma) asm volatile("" ::: "memory");
+  }
   __device__ __forceinline__ void load_keys(const std::byte* tile) {
     const T* const row = reinterpret_cast<const T*>(tile) + row_ * kHeadDim;
 #pragma unroll
-    for (int i = 0; i < kRowWords; i += 4) {
-      load_words(reinterpret_cast<uint32_t(&)[4]>(k_[i]), row + dim_of_word(i));
-    }
+    for (int i = 0; i < kRowWords / 4; ++i)
+      load_words(reinterpret_cast<uint32_t(&)[4]>(k_[4 * i]), row + (i * kParts + part_) * 8);
   }
   __device__ __forceinline__ void load_values(const std::byte* tile) {
     const T* const rows = reinterpret_cast<const T*>(tile + args_.half_bytes) +
@@ -125,18 +128,14 @@ class WarpDecode {
   }
 
   __device__ __forceinline__ typename Tile::C multiply_keys() const {
-    const T* const q = reinterpret_cast<const T*>(shared_.q[row_ % kDecodeHeads]);
     typename Tile::C scores;
 #pragma unroll
-    for (int i = 0; i < kRowWords; i += kStepWords) {
-      typename Tile::A a;
-      typename Tile::B b;
-#pragma unroll
-      for (int j = 0; j < kStepWords; ++j) a.words[j] = k_[i + j];
-#pragma unroll
-      for (int j = 0; j < kStepWords; j += kLoadWords)
-        load_words(reinterpret_cast<uint32_t(&)[kLoadWords]>(b.words[j]), q + dim_of_word(i + j));
-      Tile::multiply(scores, a, b);
+    for (int step = 0; step < kSteps; ++step) {
+      const auto b = Tile::load_b(lane_, [&](int head, int k) {
+        return reinterpret_cast<const T*>(shared_.q[head % kDecodeHeads]) + dim_of(step, k);
+      });
+      const auto& part = reinterpret_cast<const uint32_t(&)[kPartWords]>(k_[step * kPartWords]);
+      Tile::multiply(scores, Tile::a_of_parts(lane_, part), b);
     }
     return scores;
   }
@@ -170,16 +169,16 @@ class WarpDecode {
     const auto b = Tile::as_b(lane_, weights);
 #pragma unroll
     for (int d = 0; d < kDims; ++d) {
-      typename Tile::A a;
+      uint32_t part[kPartWords];
 #pragma unroll
-      for (int i = 0; i < kKeysOfLane / 2; ++i) {
+      for (int i = 0; i < kPartWords; ++i) {
         const uint32_t first = v_[2 * i][d / 2];
         const uint32_t second = v_[2 * i + 1][d / 2];
-        a.words[i] = d % 2 == 0 ? lower_halves(first, second) : upper_halves(first, second);
+        part[i] = d % 2 == 0 ? lower_halves(first, second) : upper_halves(first, second);
       }
 #pragma unroll
       for (int v = 0; v < 256 / W; ++v) sums_[d].values[v] *= fade;
-      Tile::multiply(sums_[d], a, b);
+      Tile::multiply(sums_[d], Tile::a_of_parts(lane_, part), b);
     }
   }
 
@@ -187,8 +186,8 @@ class WarpDecode {
   const DecodeArgs& args_;
   const std::byte* const keys_;  // of the KV head, in page 0
   const int lane_;
-  const int row_;   // of the operands; a key, a head, or a place among V's dimensions
-  const int part_;  // of the lanes that share it
+  const int row_;  // of an operand: a key, or a place among V's dimensions; the head of its column
+  const int part_;
   uint32_t k_[kRowWords];
   uint32_t v_[kKeysOfLane][kDims / 2];
   typename Tile::C sums_[kDims];

@@ -27,6 +27,14 @@ constexpr int kWarps = kPrefillRows / kWarpRows;
 // exp2(-inf) = 0.
 constexpr float kLowest = -1e30F;
 
+// Has what depends on `value` computed anew from here on: addresses kept over the loop would take
+// registers that the accumulators need.
+__device__ __forceinline__ void forget([[maybe_unused]] int& value) {
+#if defined(__HIP_DEVICE_COMPILE__)
+  asm volatile("" : "+v"(value));
+#endif
+}
+
 template <MatrixUnit kUnit, int W, typename T, int kHeadDim>
 class MatrixPrefill {
  public:
@@ -35,9 +43,12 @@ class MatrixPrefill {
   static constexpr int kThreads = kWarps * W;
   static constexpr int kKeyPieces = kHeadDim / 8;  // of 16 bytes, in a row of K
   static constexpr int kDimPieces = kKeys / 8;     // in a row of V^T
+  // MFMA's operands leave registers for q; of the others every lane has more of them.
+  static constexpr bool kKeepsQ = kUnit == MatrixUnit::kMfma;
   struct Shared {
     uint4 k[kKeys * kKeyPieces];     // [keys, head_dim]
     uint4 v[kHeadDim * kDimPieces];  // [head_dim, keys]
+    uint4 q[kKeepsQ ? 1 : kPrefillRows * kKeyPieces];
   };
 
   __device__ MatrixPrefill(Shared& shared, const PrefillParams& params, const PrefillWork& work)
@@ -61,6 +72,8 @@ class MatrixPrefill {
     fetch(last);
     load_q();
     for (int block = last; block >= 0; --block) {
+      forget(lane_);
+      forget(thread_);
       if (block < last) __syncthreads();  // all have multiplied the block before
       put();
       __syncthreads();
@@ -114,7 +127,7 @@ class MatrixPrefill {
     for (int i = 0; i < kCopies; ++i) {
       const int index = thread_ + i * kThreads;
       const int key = block * kKeys + first_key(index);
-      const std::byte* const from = head + pages_[i] * params_.page_bytes +
+      const std::byte* const from = head + int64_t{pages_[i]} * params_.page_bytes +
                                     (key & page_mask) * (kHeadDim * 2) + index % kKeyPieces * 16;
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
@@ -155,30 +168,47 @@ class MatrixPrefill {
     }
   }
 
-  // Rows that are not live take what is there; nothing of them is written.
+  // Rows that are not live take what is there; nothing of them is written. Each warp its own rows.
   __device__ __forceinline__ void load_q() {
     const T* const q = static_cast<const T*>(params_.q);
 #pragma unroll
     for (int d = 0; d < kHeadDim / 16; ++d) {
-      q_[d] = Tile::load_b(lane_, [&](int r, int k) {
+      const auto b = Tile::load_b(lane_, [&](int r, int k) {
         const int row = first_row_ + r;
         const int known = work_.is_live(row) ? row : 0;
         return q + work_.offset(known, params_.q_stride, kHeadDim) + d * 16 + k;
       });
+      if constexpr (kKeepsQ) {
+        q_[d] = b;
+      } else {
+        Tile::store_b(lane_, b, [&](int r, int k) { return shared_q(r, d * 16 + k); });
+      }
     }
+  }
+  __device__ __forceinline__ typename Tile::B query(int d) const {
+    if constexpr (kKeepsQ) {
+      return q_[d];
+    } else {
+      return Tile::load_b(lane_, [&](int r, int k) { return shared_q(r, d * 16 + k); });
+    }
+  }
+  __device__ T* shared_q(int row, int dim) const {
+    return reinterpret_cast<T*>(&shared_.q[place_in_k(first_row_ + row, dim / 8)]) + dim % 8;
   }
 
   __device__ __forceinline__ void multiply_keys() {
 #pragma unroll
-    for (int t = 0; t < kKeys / 16; ++t) {
-      scores_[t] = {};
+    for (auto& scores : scores_) scores = {};
 #pragma unroll
-      for (int d = 0; d < kHeadDim / 16; ++d) {
+    for (int d = 0; d < kHeadDim / 16; ++d) {
+      const auto b = query(d);
+#pragma unroll
+      for (int t = 0; t < kKeys / 16; ++t) {
         const auto a = Tile::load_a(lane_, [&](int key, int k) {
           return reinterpret_cast<const T*>(&shared_.k[place_in_k(t * 16 + key, d * 2 + k / 8)]) +
                  k % 8;
         });
-        Tile::multiply(scores_[t], a, q_[d]);
+        Tile::multiply(scores_[t], a, b);
       }
     }
   }
@@ -277,12 +307,12 @@ class MatrixPrefill {
   Shared& shared_;
   const PrefillParams& params_;
   const PrefillWork work_;
-  const int thread_;
-  const int lane_;
+  int thread_;
+  int lane_;
   const int first_row_;  // of this warp
-  int64_t pages_[kCopies];
+  int pages_[kCopies];
   Patch patches_[kCopies];
-  typename Tile::B q_[kHeadDim / 16];
+  typename Tile::B q_[kKeepsQ ? kHeadDim / 16 : 1];
   typename Tile::C scores_[kKeys / 16];
   typename Tile::C sums_[kHeadDim / 16];
   // Of each of the lane's rows.
@@ -305,9 +335,9 @@ __global__ void __launch_bounds__(kWarps* W) attention_prefill_matrix(const Pref
 
 template <MatrixUnit kUnit, int W, typename T, int kHeadDim>
 LaunchError launch_for(const PrefillParams& params, int num_blocks, const Launch& launch) {
-  constexpr size_t kBytes = 4 * W * kHeadDim;  // of MatrixPrefill::Shared
   return launch_kernel(attention_prefill_matrix<kUnit, W, T, kHeadDim>, num_blocks, kWarps * W,
-                       kBytes, launch, params);
+                       sizeof(typename MatrixPrefill<kUnit, W, T, kHeadDim>::Shared), launch,
+                       params);
 }
 
 template <MatrixUnit kUnit, int W, typename T>

@@ -83,6 +83,10 @@ __device__ __forceinline__ void store_words(void* to, const uint32_t (&words)[kW
 //   store_b(lane, b, at)  the inverse; where at() is null nothing is written
 //   as_b(lane, c)     c rounded to T: the b with b[k][j] = c[k][j]
 //   multiply(c, a, b)
+// and on AMD's units, for rows of a that lanes bring in parts, lane 16 g + l the g-th part of row
+// l:
+//   kParts, kPartWords
+//   a_of_parts(lane, part)
 template <MatrixUnit kUnit, int W, typename T>
 struct MatrixTile;
 
@@ -127,6 +131,15 @@ __device__ __forceinline__ void wmma_16x16x16(float (&c)[8], const uint32_t (&a)
 #endif
 
 #if !defined(ENCORE_GPU_CUDA)
+// The value of lane `lane ^ 16`, in warps of 32.
+__device__ __forceinline__ uint32_t swap_halves(uint32_t value) {
+#if defined(ENCORE_GPU_HIP) && defined(__GFX11__)
+  return __builtin_amdgcn_permlanex16(value, value, 0x76543210, 0xfedcba98, true, false);
+#else
+  return shuffle_xor<32>(value, 16);
+#endif
+}
+
 template <typename T>
 struct MatrixTile<MatrixUnit::kMfma, 64, T> {
   struct A {
@@ -160,6 +173,11 @@ struct MatrixTile<MatrixUnit::kMfma, 64, T> {
   }
   __device__ __forceinline__ static B as_b(int, const C& c) {
     return {{pack_pair<T>(c.values[0], c.values[1]), pack_pair<T>(c.values[2], c.values[3])}};
+  }
+  static constexpr int kParts = 4;
+  static constexpr int kPartWords = 2;
+  __device__ __forceinline__ static A a_of_parts(int, const uint32_t (&part)[kPartWords]) {
+    return {{part[0], part[1]}};
   }
   __device__ __forceinline__ static void multiply(C& c, const A& a, const B& b) {
     mfma_16x16x16<T>(c.values, a.words, b.words);
@@ -209,13 +227,25 @@ struct MatrixTile<MatrixUnit::kWmma, 32, T> {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint32_t mine = pack_pair<T>(c.values[2 * i], c.values[2 * i + 1]);
-      const uint32_t other = shuffle_xor<32>(mine, 16);
+      const uint32_t other = swap_halves(mine);
       const uint32_t even = lane < 16 ? mine : other;
       const uint32_t odd = lane < 16 ? other : mine;
       b.words[2 * i] = lower_halves(even, odd);
       b.words[2 * i + 1] = upper_halves(even, odd);
     }
     return b;
+  }
+  static constexpr int kParts = 2;
+  static constexpr int kPartWords = 4;
+  __device__ __forceinline__ static A a_of_parts(int lane, const uint32_t (&part)[kPartWords]) {
+    A a;
+#pragma unroll
+    for (int i = 0; i < kPartWords; ++i) {
+      const uint32_t other = swap_halves(part[i]);
+      a.words[i] = lane < 16 ? part[i] : other;
+      a.words[i + kPartWords] = lane < 16 ? other : part[i];
+    }
+    return a;
   }
   __device__ __forceinline__ static void multiply(C& c, const A& a, const B& b) {
     wmma_16x16x16<T>(c.values, a.words, b.words);

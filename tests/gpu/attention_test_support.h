@@ -28,7 +28,7 @@ struct AttentionCase {
   int32_t max_requests = 0;  // 0: as many as there are
   int32_t max_tokens = 0;    // 0: as many as there are, and three more
   bool decode_only = false;
-  int32_t num_processors = 132;
+  int32_t num_processors = kOnCpu ? 24 : 132;
   int32_t lanes = 32;  // kPlain's; the others have their own
   // What the cache holds where no live token is: rows past kv_len, pages of nobody.
   float stale = std::numeric_limits<float>::quiet_NaN();
