@@ -1,6 +1,7 @@
 // NVIDIA's own kernels, which this backend is built without: they serve no product.
 #include "kernels/gpu/decode_linear.h"
 #include "kernels/gpu/gated_linear.h"
+#include "kernels/gpu/split_linear.h"
 #include "vendor.h"
 
 namespace encore::gpu {
@@ -21,5 +22,12 @@ LaunchError gated_linear_plan(const GatedLinearProblem&, int32_t, GatedLinearPla
   return hipErrorNotSupported;
 }
 LaunchError gated_linear_run(const GatedLinearPlan&, const Launch&) { return hipErrorNotSupported; }
+
+bool split_linear_serves(const SplitLinearProblem&) { return false; }
+int32_t split_linear_num_variants(const SplitLinearProblem&) { return 0; }
+LaunchError split_linear_plan(const SplitLinearProblem&, int32_t, SplitLinearPlan*) {
+  return hipErrorNotSupported;
+}
+LaunchError split_linear_run(const SplitLinearPlan&, const Launch&) { return hipErrorNotSupported; }
 
 }  // namespace encore::gpu

@@ -97,6 +97,15 @@ __device__ inline float4 load_peer(uint32_t address) {
                : "memory");
   return value;
 }
+// Stores four floats in a peer's shared memory and tells a barrier there of 16 bytes. Both are
+// addresses of the cluster's window.
+__device__ inline void send_to_peer(uint32_t to, uint32_t barrier, const float* v) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+      "[%5];" ::"r"(to),
+      "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
+      : "memory");
+}
 // Tells a barrier of block `rank` that this thread's matrix instructions are done with memory that
 // copies will fill. Releases nothing further than this block: a release to the cluster would cost a
 // fence of the whole device's memory, hundreds of cycles, at each call.

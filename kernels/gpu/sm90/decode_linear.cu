@@ -6,6 +6,7 @@
 #include "kernels/gpu/decode_linear.h"
 #include "sm90/decode_linear_geometry.h"
 #include "sm90/decode_linear_shape.cuh"
+#include "sm90/device.h"
 #include "sm90/tma.cuh"
 
 namespace encore::gpu {
@@ -20,20 +21,6 @@ struct StoredPlan {
 };
 static_assert(sizeof(StoredPlan) <= sizeof(DecodeLinearPlan::storage));
 static_assert(std::is_trivially_copyable_v<StoredPlan>);
-
-bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-
-// A row-major bf16 [rows, k], read in boxes of box_rows by one k step.
-LaunchError encode_map(CUtensorMap* map, const void* data, int rows, int k, int box_rows) {
-  TileMapShape shape;
-  shape.rank = 2;
-  shape.size[0] = static_cast<uint64_t>(k);
-  shape.size[1] = static_cast<uint64_t>(rows);
-  shape.stride_bytes[1] = static_cast<uint64_t>(k) * sizeof(bf16);
-  shape.box[0] = kStepK;
-  shape.box[1] = static_cast<uint32_t>(box_rows);
-  return encode_tile_map(map, Element::kBF16, data, shape);
-}
 
 DecodeParams params_of(const DecodeLinearProblem& problem, const DecodeTuning& tuning,
                        const DecodeGeometry& g) {
@@ -70,21 +57,6 @@ cudaError_t allow_shared_memory(DecodeKernel kernel) {
 
 }  // namespace
 
-LaunchError decode_check_device() {
-  int device = 0;
-  int major = 0;
-  int minor = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  }
-  if (error == cudaSuccess) {
-    error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-  }
-  if (error != cudaSuccess) return error;
-  return major == 9 && minor == 0 ? cudaSuccess : cudaErrorNotSupported;
-}
-
 bool decode_linear_serves(const DecodeLinearProblem& q) {
   const bool silu = q.epilogue == DecodeEpilogue::kSiluMul;
   const bool add = q.epilogue == DecodeEpilogue::kAdd;
@@ -93,7 +65,7 @@ bool decode_linear_serves(const DecodeLinearProblem& q) {
   if (q.w == nullptr || q.x == nullptr || q.y == nullptr) return false;
   for (const void* p : {q.w, q.x, static_cast<const void*>(q.y), q.bias, q.norm_weight,
                         static_cast<const void*>(q.x_out)}) {
-    if (!aligned(p)) return false;
+    if (!is_aligned(p)) return false;
   }
   if (q.output != Element::kBF16 &&
       (q.output != Element::kF32 || q.epilogue != DecodeEpilogue::kStore)) {
@@ -107,9 +79,10 @@ bool decode_linear_serves(const DecodeLinearProblem& q) {
 LaunchError decode_linear_plan_tuned(const DecodeLinearProblem& problem, const DecodeTuning& tuning,
                                      DecodeLinearPlan* plan) {
   if (!decode_linear_serves(problem) || tuning.split < 1) return cudaErrorInvalidValue;
-  LaunchError error = decode_check_device();
+  int num_sms = 0;
+  LaunchError error = check_sm90(&num_sms);
   if (error != cudaSuccess) return error;
-  const DecodeGeometry g = decode_geometry(problem, tuning, decode_num_sms());
+  const DecodeGeometry g = decode_geometry(problem, tuning, num_sms);
   if (!decode_geometry_valid(problem, g)) return cudaErrorInvalidValue;
 
   StoredPlan stored{};
@@ -121,11 +94,11 @@ LaunchError decode_linear_plan_tuned(const DecodeLinearProblem& problem, const D
   error = allow_shared_memory(stored.kernel);
   const int boxes = problem.epilogue == DecodeEpilogue::kSiluMul ? 2 : 1;
   if (error == cudaSuccess) {
-    error = encode_map(&stored.w_map, problem.w, problem.n, problem.k,
-                       tuning.row_tiles() * kMmaRows / boxes);
+    error = encode_operand_map(&stored.w_map, problem.w, problem.n, problem.k,
+                               tuning.row_tiles() * kMmaRows / boxes);
   }
   if (error == cudaSuccess) {
-    error = encode_map(&stored.x_map, problem.x, problem.m, problem.k, g.token_tile);
+    error = encode_operand_map(&stored.x_map, problem.x, problem.m, problem.k, g.token_tile);
   }
   if (error != cudaSuccess) return error;
   std::memcpy(plan->storage, &stored, sizeof(stored));

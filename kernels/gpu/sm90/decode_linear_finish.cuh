@@ -93,15 +93,6 @@ __device__ inline void cluster_arrive() {
 __device__ inline void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// Stores four floats in a peer's shared memory and tells a barrier there of 16 bytes.
-__device__ inline void send(uint32_t to, uint32_t barrier, const float* v) {
-  asm volatile(
-      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
-      "[%5];" ::"r"(to),
-      "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
-      : "memory");
-}
-
 // Where fragments lie in a block's receive buffer: [source rank][fragment row block][8
 // tokens][lane] float4. A rank finishes a fixed 64 / split rows of every tile, `row_blocks`
 // fragments in all.
@@ -154,7 +145,8 @@ __device__ void send_fragments(const DecodeParams& p, const float (&acc)[S::kTok
   const uint32_t peer_barrier = peer_address(barrier, peer);
 #pragma unroll
   for (int j = 0; j < S::kTokens / 8; ++j) {
-    send(peer_address(received + where.at(rank, row_block, j), peer), peer_barrier, &acc[4 * j]);
+    send_to_peer(peer_address(received + where.at(rank, row_block, j), peer), peer_barrier,
+                 &acc[4 * j]);
   }
 }
 

@@ -31,9 +31,6 @@ std::vector<DecodeTuning> decode_tunings(const DecodeLinearProblem& problem, int
 LaunchError decode_linear_plan_tuned(const DecodeLinearProblem& problem, const DecodeTuning& tuning,
                                      DecodeLinearPlan* plan);
 
-// Success if the current device is of compute capability 9.0.
-LaunchError decode_check_device();
-
 // Multiprocessors of the current device; 0 if there is none.
 int decode_num_sms();
 

@@ -14,7 +14,7 @@ template <typename S>
 class GatedProducer {
  public:
   __device__ GatedProducer(const CUtensorMap* w_map, const CUtensorMap* x_map, const GatedParams& p,
-                           uint32_t ring, GatedBarriers* barriers, int rank)
+                           uint32_t ring, TileBarriers* barriers, int rank)
       : w_map_(w_map), x_map_(x_map), p_(p), ring_(ring), barriers_(barriers), rank_(rank) {}
 
   __device__ void run() {
@@ -22,8 +22,8 @@ class GatedProducer {
     load_head(head);
     wait_for_previous_kernel();
     int loaded = 0;  // the head's weights are on their way
-    GatedStage<S> at;
-    for (GatedWalk walk(p_, gated_live(p_)); !walk.done(); walk.next()) {
+    RingPlace<S> at;
+    for (GatedWalk walk(p_, live_rows(p_.live, p_.m)); !walk.done(); walk.next()) {
       for (int step = 0; step < p_.k_steps; ++step, at.advance()) {
         if (loaded < head) {
           ++loaded;
@@ -32,7 +32,7 @@ class GatedProducer {
           load_w(at.stage, walk.column(), step);
         }
         load_tile_2d(ring_ + at.stage * S::kStageBytes, x_map_, &barriers_->full[at.stage],
-                     step * kGatedStepK, (walk.row() + rank_) * kGatedTileM);
+                     step * kTileStepK, (walk.row() + rank_) * kTileM);
       }
     }
     release_next_kernel();
@@ -50,13 +50,13 @@ class GatedProducer {
   __device__ void load_w(int stage, int column, int step) const {
     uint64_t* full = &barriers_->full[stage];
     barrier_expect(full, S::kStageBytes);
-    const uint32_t to = ring_ + stage * S::kStageBytes + kGatedXBytes;
+    const uint32_t to = ring_ + stage * S::kStageBytes + kTileXBytes;
     for (int half = rank_; half < 2; half += p_.row_blocks) {
       const int row = half * p_.out_n + column * S::kOutTileN;
       if (p_.row_blocks == 1) {
-        load_tile_2d(to + half * S::kHalfBytes, w_map_, full, step * kGatedStepK, row);
+        load_tile_2d(to + half * S::kHalfBytes, w_map_, full, step * kTileStepK, row);
       } else {
-        load_tile_2d_to_both(to + half * S::kHalfBytes, w_map_, full, step * kGatedStepK, row);
+        load_tile_2d_shared(to + half * S::kHalfBytes, w_map_, full, step * kTileStepK, row, 3U);
       }
     }
   }
@@ -65,7 +65,7 @@ class GatedProducer {
   const CUtensorMap* x_map_;
   const GatedParams& p_;
   const uint32_t ring_;
-  GatedBarriers* const barriers_;
+  TileBarriers* const barriers_;
   const int rank_;
 };
 

@@ -14,47 +14,28 @@
 #include <cstdint>
 
 #include "kernels/gpu/gated_linear.h"
+#include "sm90/tile_product.cuh"
 #include "vendor.h"
 
 namespace encore::gpu {
 
-inline constexpr int kGatedStepK = 64;  // k a ring stage: one 128-byte swizzled row
 inline constexpr int kGatedMinK = 512;  // a tile's results are made in slices, one a step
-inline constexpr int kGatedRowBytes = kGatedStepK * 2;
-inline constexpr int kGatedTileM = 128;
-inline constexpr int kGatedGroupRows = 64;  // of a warpgroup
-inline constexpr int kGatedGroupThreads = 128;
-inline constexpr int kGatedConsumers = 2 * kGatedGroupThreads;
-inline constexpr int kGatedThreads = kGatedConsumers + kGatedGroupThreads;
-inline constexpr int kGatedMaxStages = 8;
-inline constexpr int kGatedXBytes = kGatedTileM * kGatedRowBytes;
-inline constexpr int kGatedSmemBytes = 227 << 10;  // what a block may have
+inline constexpr int kGatedThreads = kTileConsumers + kTileGroupThreads;
 
-struct GatedBarriers {
-  uint64_t full[kGatedMaxStages];   // the copies of a stage have landed
-  uint64_t empty[kGatedMaxStages];  // all blocks that this one's copies reach are done with it
-};
-
-template <int kTileN_>
-struct GatedShape {
-  static constexpr int kTileN = kTileN_;
+template <int kTileN>
+struct GatedShape : TileRing<kTileN, sizeof(TileBarriers)> {
+  using Ring = TileRing<kTileN, sizeof(TileBarriers)>;
   static constexpr int kOutTileN = kTileN / 2;
-  static constexpr int kHalfBytes = kOutTileN * kGatedRowBytes;  // gate or up
-  static constexpr int kStageBytes = kGatedXBytes + 2 * kHalfBytes;
-  static constexpr int kFitting =
-      (kGatedSmemBytes - static_cast<int>(sizeof(GatedBarriers))) / kStageBytes;
-  static constexpr int kStages = kFitting < kGatedMaxStages ? kFitting : kGatedMaxStages;
-  static constexpr int kRingBytes = kStages * kStageBytes;
-  static constexpr int kBytes = kRingBytes + static_cast<int>(sizeof(GatedBarriers));
+  static constexpr int kHalfBytes = kOutTileN * kTileRowBytes;  // gate or up
+  static constexpr int kBytes = Ring::kRingBytes + static_cast<int>(sizeof(TileBarriers));
 
   // The copying warp's warpgroup leaves its registers to the consumers.
   static constexpr int kProducerRegisters = 40;
   static constexpr int kConsumerRegisters = 232;
 
-  static constexpr int kGroups = kTileN / 8;  // sums come in groups of 8 columns
-  static constexpr int kOutGroups = kGroups / 2;
+  static constexpr int kOutGroups = Ring::kGroups / 2;
 
-  static_assert(kStages >= 3 && kHalfBytes % 1024 == 0);
+  static_assert(kHalfBytes % 1024 == 0);
   static_assert(kOutGroups % 2 == 0);
 };
 
@@ -78,12 +59,10 @@ class GatedWalk {
  public:
   // One super row is worked on even without a live row: then which weights come first is known
   // before the live count is.
-  __device__ static bool one_row(const GatedParams& p) { return p.m <= kGatedTileM * p.row_blocks; }
+  __device__ static bool one_row(const GatedParams& p) { return p.m <= kTileM * p.row_blocks; }
   __device__ GatedWalk(const GatedParams& p, int live)
       : p_(p),
-        num_rows_(one_row(p)
-                      ? 1
-                      : (live + kGatedTileM * p.row_blocks - 1) / (kGatedTileM * p.row_blocks)),
+        num_rows_(one_row(p) ? 1 : (live + kTileM * p.row_blocks - 1) / (kTileM * p.row_blocks)),
         at_(static_cast<int>(blockIdx.x) / p.row_blocks) {
     find();
   }
@@ -109,20 +88,6 @@ class GatedWalk {
   const int num_rows_;
   int at_;
   int row_, column_;
-};
-
-__device__ inline int gated_live(const GatedParams& p) {
-  return p.live == nullptr ? p.m : min(*p.live, p.m);
-}
-
-// The n-th use of the ring.
-template <typename S>
-struct GatedStage {
-  int stage = 0;
-  uint32_t parity = 0;
-  __device__ void advance() {
-    if (++stage == S::kStages) stage = 0, parity ^= 1U;
-  }
 };
 
 }  // namespace encore::gpu

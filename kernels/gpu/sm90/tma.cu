@@ -61,4 +61,16 @@ LaunchError encode_tile_map(CUtensorMap* map, Element element, const void* data,
   return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+LaunchError encode_operand_map(CUtensorMap* map, const void* data, int rows, int k, int box_rows) {
+  constexpr int kBoxK = 64;  // 128 bytes
+  TileMapShape shape;
+  shape.rank = 2;
+  shape.size[0] = static_cast<uint64_t>(k);
+  shape.size[1] = static_cast<uint64_t>(rows);
+  shape.stride_bytes[1] = static_cast<uint64_t>(k) * sizeof(bf16);
+  shape.box[0] = kBoxK;
+  shape.box[1] = static_cast<uint32_t>(box_rows);
+  return encode_tile_map(map, Element::kBF16, data, shape);
+}
+
 }  // namespace encore::gpu

@@ -30,6 +30,13 @@ struct TileMapShape {
 LaunchError encode_tile_map(CUtensorMap* map, Element element, const void* data,
                             const TileMapShape& shape);
 
+// The same for an operand of a product: row-major bf16 [rows, k] without gaps, in boxes of box_rows
+// by 64 k.
+LaunchError encode_operand_map(CUtensorMap* map, const void* data, int rows, int k, int box_rows);
+
+// Whether a tensor, or what is read and written in packs beside it, may start there.
+inline bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
 __device__ inline void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
@@ -55,13 +62,14 @@ __device__ inline void load_tile_2d(uint32_t to, const CUtensorMap* map, uint64_
       "l"(map), "r"(shared_address(full)), "r"(x), "r"(y)
       : "memory");
 }
-// To the same place in both blocks of a cluster of two; the barrier at `full` of each is told.
-__device__ inline void load_tile_2d_to_both(uint32_t to, const CUtensorMap* map, uint64_t* full,
-                                            int x, int y) {
+// To the same place in every block of the cluster whose bit of `ranks` is set; the barrier at
+// `full` of each is told.
+__device__ inline void load_tile_2d_shared(uint32_t to, const CUtensorMap* map, uint64_t* full,
+                                           int x, int y, uint32_t ranks) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
       ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-      "l"(map), "r"(shared_address(full)), "r"(x), "r"(y), "h"(static_cast<uint16_t>(3))
+      "l"(map), "r"(shared_address(full)), "r"(x), "r"(y), "h"(static_cast<uint16_t>(ranks))
       : "memory");
 }
 __device__ inline void load_tile_2d(uint32_t to, const CUtensorMap* map, uint64_t* full, int x,
