@@ -12,6 +12,7 @@
 
 #include "gpu_test_support.h"
 #include "kernels/gpu/decode_linear.h"
+#include "product_operands.h"
 
 namespace encore::gpu::testing {
 
@@ -19,20 +20,14 @@ inline constexpr int kMostRows = kDecodeLinearMaxRows;
 inline constexpr int kNumSumsq = 37;  // no multiple of the four lanes that add them
 inline constexpr float kEps = 1e-5F;
 
-// Operands of a shape for 64 rows, and the exact sums over k.
-struct Operands {
-  int n, k;
-  std::vector<uint16_t> w, x, y0, bias, norm_weight;
+// Operands of a shape for 64 rows, and of the norm that is folded in.
+struct StreamOperands : Operands {
+  std::vector<uint16_t> norm_weight;
   std::vector<float> sumsq;   // [64, kNumSumsq]
-  std::vector<double> exact;  // [64, n]: x * w^T
   std::vector<double> scale;  // [64]
 
-  Operands(int n_, int k_) : n(n_), k(k_) {
-    w = random_bf16(static_cast<size_t>(n) * k, 1, 0.1F);
-    x = random_bf16(static_cast<size_t>(kMostRows) * k, 2);
-    y0 = random_bf16(static_cast<size_t>(kMostRows) * n, 3);
-    bias = random_bf16(n, 4);
-    norm_weight = random_bf16(n, 5);
+  StreamOperands(int n_, int k_)
+      : Operands(kMostRows, n_, k_), norm_weight(random_bf16(static_cast<size_t>(n_), 5)) {
     sumsq.resize(static_cast<size_t>(kMostRows) * kNumSumsq);
     for (size_t i = 0; i < sumsq.size(); ++i) {
       sumsq[i] = static_cast<float>(k) / kNumSumsq * (0.5F + static_cast<float>(i % 11) / 8.0F);
@@ -42,36 +37,14 @@ struct Operands {
       for (int i = 0; i < kNumSumsq; ++i) sum += sumsq[static_cast<size_t>(r) * kNumSumsq + i];
       scale.push_back(1.0 / std::sqrt(sum / k + kEps));
     }
-    multiply();
-  }
-
- private:
-  void multiply() {
-    std::vector<float> wf(w.size());
-    std::vector<float> xf(x.size());
-    for (size_t i = 0; i < w.size(); ++i) wf[i] = from_bf16(w[i]);
-    for (size_t i = 0; i < x.size(); ++i) xf[i] = from_bf16(x[i]);
-    exact.resize(static_cast<size_t>(kMostRows) * n);
-    for (int c = 0; c < n; ++c) {
-      for (int r = 0; r < kMostRows; ++r) {
-        const float* a = &xf[static_cast<size_t>(r) * k];
-        const float* b = &wf[static_cast<size_t>(c) * k];
-        double sum[8] = {};
-        for (int i = 0; i < k; i += 8) {
-          for (int j = 0; j < 8; ++j) sum[j] += static_cast<double>(a[i + j]) * b[i + j];
-        }
-        exact[static_cast<size_t>(r) * n + c] =
-            ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
-      }
-    }
   }
 };
 
 // Made once a shape.
-inline const Operands& operands(int n, int k) {
-  static std::map<std::pair<int, int>, std::unique_ptr<Operands>> made;
+inline const StreamOperands& stream_operands(int n, int k) {
+  static std::map<std::pair<int, int>, std::unique_ptr<StreamOperands>> made;
   auto& found = made[{n, k}];
-  if (!found) found = std::make_unique<Operands>(n, k);
+  if (!found) found = std::make_unique<StreamOperands>(n, k);
   return *found;
 }
 
@@ -85,7 +58,7 @@ struct Kind {
 // A problem on the device, with one row of outputs more than it has.
 class Product {
  public:
-  Product(const Operands& o, const Kind& kind, int m)
+  Product(const StreamOperands& o, const Kind& kind, int m)
       : o_(o),
         kind_(kind),
         m_(m),
@@ -148,8 +121,8 @@ class Product {
 
   double expected(int row, int column) const {
     auto sum = [&](int c) {
-      const double acc = o_.exact[static_cast<size_t>(row) * o_.n + c];
-      return acc * (kind_.norm ? o_.scale[row] : 1.0) + (kind_.bias ? from_bf16(o_.bias[c]) : 0.0);
+      return o_.sum(row, c) * (kind_.norm ? o_.scale[row] : 1.0) +
+             (kind_.bias ? from_bf16(o_.bias[c]) : 0.0);
     };
     const double value = sum(column);
     switch (kind_.epilogue) {
@@ -221,7 +194,7 @@ class Product {
     }
   }
 
-  const Operands& o_;
+  const StreamOperands& o_;
   Kind kind_;
   int m_;
   int out_n_;

@@ -21,10 +21,10 @@ using testing::from_bf16;
 using testing::GpuTest;
 using testing::kEps;
 using testing::Kind;
-using testing::Operands;
-using testing::operands;
 using testing::Product;
 using testing::random_bf16;
+using testing::stream_operands;
+using testing::StreamOperands;
 
 // Every kernel there is, with a ring of three stages (so that it wraps) and with a deep one.
 std::vector<DecodeTuning> all_forms(const DecodeLinearProblem& problem) {
@@ -56,7 +56,7 @@ class DecodeLinearTest : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    const Operands& o = operands(8, 64);
+    const StreamOperands& o = stream_operands(8, 64);
     Product probe(o, {}, 1);
     DecodeLinearPlan plan;
     if (decode_linear_plan(probe.problem(), 0, &plan) == cudaErrorNotSupported) {
@@ -66,7 +66,7 @@ class DecodeLinearTest : public GpuTest {
 
   void check_all_forms(int n, int k, const Kind& kind, std::initializer_list<int> rows,
                        size_t expected_forms) {
-    const Operands& o = operands(n, k);
+    const StreamOperands& o = stream_operands(n, k);
     for (int m : rows) {
       Product product(o, kind, m);
       const std::vector<DecodeTuning> forms = all_forms(product.problem());
@@ -132,7 +132,7 @@ constexpr ModelShape kShapes[] = {
 
 TEST_F(DecodeLinearTest, VariantsGiveARowItsBitsWhateverTheNumberOfRows) {
   for (const ModelShape& shape : kShapes) {
-    const Operands& o = operands(shape.n, shape.k);
+    const StreamOperands& o = stream_operands(shape.n, shape.k);
     std::map<int, std::string> first;  // by decode_linear_bits(): row 0
     int default_bits = -1;
     for (int m : {1, 2, 8, 9, 16, 24, 32, 33, 64}) {
@@ -160,7 +160,7 @@ TEST_F(DecodeLinearTest, VariantsGiveARowItsBitsWhateverTheNumberOfRows) {
 
 TEST_F(DecodeLinearTest, RowsThatHoldAnythingLeaveOthersAlone) {
   for (const ModelShape& shape : kShapes) {
-    const Operands& o = operands(shape.n, shape.k);
+    const StreamOperands& o = stream_operands(shape.n, shape.k);
     for (const auto& [m, live] : {std::pair(8, 1), std::pair(8, 7), std::pair(16, 9),
                                   std::pair(32, 17), std::pair(64, 33), std::pair(64, 63)}) {
       Product clean(o, {shape.epilogue, true, true}, m);
@@ -186,7 +186,7 @@ TEST_F(DecodeLinearTest, RowsThatHoldAnythingLeaveOthersAlone) {
 TEST_F(DecodeLinearTest, OverlapKeepsBits) {
   const int width = 1024;
   const int m = 16;
-  const Operands& o = operands(width, width);
+  const StreamOperands& o = stream_operands(width, width);
   DeviceBuffer<uint16_t> w(o.w);
   DeviceBuffer<uint16_t> norm_weight(o.norm_weight);
   DeviceBuffer<uint16_t> x(o.x);

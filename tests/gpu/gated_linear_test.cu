@@ -1,12 +1,9 @@
 // The gated product against float64, in every variant, and what it promises about rows and bits.
-#include <array>
-#include <map>
-#include <memory>
 #include <string>
-#include <utility>
 
 #include "gpu_test_support.h"
 #include "kernels/gpu/gated_linear.h"
+#include "product_operands.h"
 
 namespace encore::gpu {
 namespace {
@@ -14,48 +11,12 @@ namespace {
 using testing::DeviceBuffer;
 using testing::from_bf16;
 using testing::GpuTest;
-using testing::random_bf16;
+using testing::Operands;
+using testing::operands;
 
 constexpr uint16_t kNan = 0x7fc0;
 constexpr uint16_t kPoison = 0xCDCD;
 constexpr int32_t kVariants = 3;
-
-// Operands of a shape, and the exact sums over k.
-struct Operands {
-  int m, n, k;
-  std::vector<uint16_t> w, x, bias;
-  std::vector<double> exact;  // [m, n]
-
-  Operands(int m_, int n_, int k_) : m(m_), n(n_), k(k_) {
-    w = random_bf16(static_cast<size_t>(n) * k, 1, 0.1F);
-    x = random_bf16(static_cast<size_t>(m) * k, 2);
-    bias = random_bf16(n, 4);
-    std::vector<float> wf(w.size());
-    std::vector<float> xf(x.size());
-    for (size_t i = 0; i < w.size(); ++i) wf[i] = from_bf16(w[i]);
-    for (size_t i = 0; i < x.size(); ++i) xf[i] = from_bf16(x[i]);
-    exact.resize(static_cast<size_t>(m) * n);
-    for (int r = 0; r < m; ++r) {
-      for (int c = 0; c < n; ++c) {
-        const float* a = &xf[static_cast<size_t>(r) * k];
-        const float* b = &wf[static_cast<size_t>(c) * k];
-        double sum[8] = {};
-        for (int i = 0; i < k; i += 8) {
-          for (int j = 0; j < 8; ++j) sum[j] += static_cast<double>(a[i + j]) * b[i + j];
-        }
-        exact[static_cast<size_t>(r) * n + c] =
-            ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
-      }
-    }
-  }
-};
-
-const Operands& operands(int m, int n, int k) {
-  static std::map<std::array<int, 3>, std::unique_ptr<Operands>> made;
-  auto& found = made[{m, n, k}];
-  if (!found) found = std::make_unique<Operands>(m, n, k);
-  return *found;
-}
 
 // A problem on the device; y has one row more than it needs.
 class Product {
@@ -122,10 +83,7 @@ class Product {
 
  private:
   double expected(int row, int column) const {
-    auto sum = [&](int c) {
-      return o_.exact[static_cast<size_t>(row) * o_.n + c] +
-             (has_bias_ ? from_bf16(o_.bias[c]) : 0.0);
-    };
+    auto sum = [&](int c) { return o_.sum(row, c) + (has_bias_ ? from_bf16(o_.bias[c]) : 0.0); };
     const double gate = sum(column);
     return gate / (1.0 + std::exp(-gate)) * sum(columns_ + column);
   }
