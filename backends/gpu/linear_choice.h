@@ -1,11 +1,12 @@
 // Which kernel computes which product, by timing: the vendor's BLAS, or one of ours in one of its
 // variants: up to kDecodeLinearMaxRows rows the weight-streaming kernel of
-// kernels/gpu/decode_linear.h, beyond them, for gate and up, that of kernels/gpu/gated_linear.h.
+// kernels/gpu/decode_linear.h, beyond them that of kernels/gpu/gated_linear.h for gate and up, and
+// up to kSplitLinearMaxRows that of kernels/gpu/split_linear.h for the others.
 //
 // The choice depends on the number of rows. Where rows are few, the products of a layer choose
 // together and are timed in their order: the streaming kernel also saves the norms between them,
-// and what is fastest alone need not be so beside its neighbours. With many rows each chooses
-// alone, and so does the logits product.
+// our kernels read weights under the kernels before them, and what is fastest alone need not be so
+// beside its neighbours. With many rows each chooses alone, and so does the logits product.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,6 @@ namespace encore::gpu {
 
 class LinearChoice {
  public:
-  static constexpr int32_t kByBlas = -1;
-
   // `can_stream`: the device has our kernels.
   LinearChoice(Blas& blas, bool can_stream) : blas_(blas), can_stream_(can_stream) {}
 
@@ -41,10 +40,26 @@ class LinearChoice {
     int32_t rows = 0;
     std::vector<int32_t> variants;  // by group
   };
+  // A way to compute a product, and what it takes alone.
+  struct Candidate {
+    int32_t variant = kByBlas;
+    float us = 0.0F;
+  };
+  // The fastest alone comes first.
+  using Candidates = std::vector<Candidate>;
 
-  Status tune_layers(LinearTiming& timing, std::span<const LinearGroup> groups,
-                     std::span<const size_t> layer_groups, Entry& entry);
-  Status tune_gated(LinearTiming& timing, const LinearGroup& group, int32_t rows, int32_t* variant);
+  Result<Candidates> streaming_candidates(LinearTiming& timing, const LinearGroup& group,
+                                          int32_t rows);
+  Result<Candidates> tiled_candidates(LinearTiming& timing, const LinearGroup& group, int32_t rows);
+  Result<float> choose_together(LinearTiming& timing, std::span<const LinearGroup> layer,
+                                std::span<const Candidates> candidates, int32_t rows,
+                                std::vector<int32_t>* best);
+  Status tune_layers(LinearTiming& timing, std::span<const LinearGroup> layer, int32_t rows,
+                     std::vector<int32_t>* variants);
+  Status tune_streaming(LinearTiming& timing, std::span<const LinearGroup> layer, int32_t rows,
+                        std::vector<int32_t>* variants);
+  Status tune_tiled(LinearTiming& timing, std::span<const LinearGroup> layer, int32_t rows,
+                    std::vector<int32_t>* variants);
   Status tune_logits(LinearTiming& timing, const LinearGroup& group, int32_t rows,
                      int32_t* variant);
 

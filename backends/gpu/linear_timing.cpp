@@ -1,7 +1,6 @@
 #include "linear_timing.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "gpu_status.h"
@@ -17,7 +16,7 @@ constexpr int kRepeats = 8;     // of a product alone
 constexpr int kFewRepeats = 3;  // of one that takes long
 constexpr int32_t kManyRows = 1024;
 constexpr size_t kMaxLayers = 8;  // in a graph: far more than a cache holds
-constexpr int kGraphRepeats = 3;
+constexpr int kGraphRepeats = 5;
 constexpr int kAttentionKernels = 3;  // in the place of rotation and attention
 constexpr int32_t kStandInColumns = 4096;
 
@@ -64,6 +63,15 @@ GatedLinearProblem gated_problem(const LinearClass& shape, LiveRows rows) {
   problem.rows = rows;
   problem.n = shape.n;
   problem.k = shape.k;
+  return problem;
+}
+
+SplitLinearProblem split_problem(const LinearClass& shape, LiveRows rows) {
+  SplitLinearProblem problem;
+  problem.rows = rows;
+  problem.n = shape.n;
+  problem.k = shape.k;
+  problem.accumulate = shape.epilogue == lowering::Epilogue::kAdd;
   return problem;
 }
 
@@ -202,24 +210,60 @@ GatedLinearProblem LinearTiming::gated_problem_of(const LinearGroup& group, size
   return problem;
 }
 
-int32_t LinearTiming::num_gated_variants(const LinearGroup& group, int32_t rows) const {
-  if (group.shape.epilogue != lowering::Epilogue::kSiluMul) return 0;
-  return gated_linear_num_variants(gated_problem_of(group, 0, rows));
+SplitLinearProblem LinearTiming::split_problem_of(const LinearGroup& group, size_t layer,
+                                                  int32_t rows) const {
+  SplitLinearProblem problem = split_problem(group.shape, {all_rows(), rows});
+  problem.w = group.weights[layer % group.weights.size()];
+  problem.x = x_->data();
+  problem.y = y_->data();
+  problem.bias = group.bias;
+  return problem;
 }
 
-Result<float> LinearTiming::gated_us(const LinearGroup& group, int32_t rows, int32_t variant) {
-  std::array<GatedLinearPlan, kRepeats> plans;  // made before: the device must not wait for them
-  for (size_t i = 0; i < plans.size(); ++i) {
-    ENCORE_RETURN_IF_ERROR(
-        status_of(gated_linear_plan(gated_problem_of(group, i, rows), variant, &plans[i]),
-                  "planning a gated product"));
+int32_t LinearTiming::num_tiled_variants(const LinearGroup& group, int32_t rows) const {
+  if (rows <= kDecodeLinearMaxRows || is_logits(group.shape)) return 0;
+  if (group.shape.epilogue == lowering::Epilogue::kSiluMul) {
+    return gated_linear_num_variants(gated_problem_of(group, 0, rows));
   }
-  const auto run = [&](int i) {
-    return status_of(gated_linear_run(plans[static_cast<size_t>(i)], {stream_, true}),
-                     "timing a gated product");
-  };
-  ENCORE_RETURN_IF_ERROR(run(0));
-  return timer_->measure_us(static_cast<gpuStream_t>(stream_), repeats_of(rows), run);
+  return split_linear_num_variants(split_problem_of(group, 0, rows));
+}
+
+// A product by our kernel for many rows, with the norm that the streaming kernel would fold in.
+Status LinearTiming::tile(const LinearGroup& group, size_t layer, int32_t rows, int32_t variant) {
+  const Launch launch{stream_, true};
+  if (group.shape.epilogue == lowering::Epilogue::kSiluMul) {
+    GatedLinearPlan plan;
+    ENCORE_RETURN_IF_ERROR(
+        status_of(gated_linear_plan(gated_problem_of(group, layer, rows), variant, &plan),
+                  "planning a gated product"));
+    return status_of(gated_linear_run(plan, launch), "timing a gated product");
+  }
+  SplitLinearPlan plan;
+  ENCORE_RETURN_IF_ERROR(
+      status_of(split_linear_plan(split_problem_of(group, layer, rows), variant, &plan),
+                "planning a split product"));
+  ENCORE_RETURN_IF_ERROR(status_of(split_linear_run(plan, launch), "timing a split product"));
+  return group.shape.epilogue == lowering::Epilogue::kAdd ? norm(rows, group.shape.n) : Status();
+}
+
+// Captured, so that the device does not wait for plans.
+Result<float> LinearTiming::tiled_us(const LinearGroup& group, int32_t rows, int32_t variant) {
+  const int repeats = repeats_of(rows);
+  ENCORE_ASSIGN_OR_RETURN(const float us, replay_us(rows > kManyRows ? 1 : kGraphRepeats, [&] {
+                            Status status;
+                            for (int i = 0; i < repeats && status.ok(); ++i) {
+                              status = tile(group, static_cast<size_t>(i), rows, variant);
+                            }
+                            return status;
+                          }));
+  return us / static_cast<float>(repeats);
+}
+
+Status LinearTiming::run(Blas& blas, const LinearGroup& group, size_t layer, int32_t rows,
+                         int32_t variant, Link* link) {
+  if (variant == kByBlas) return multiply(blas, group, layer, rows);
+  if (rows > kDecodeLinearMaxRows) return tile(group, layer, rows, variant);
+  return stream(group, layer, rows, variant, link);
 }
 
 Status LinearTiming::enqueue_layers(Blas& blas, std::span<const LinearGroup> groups,
@@ -228,8 +272,7 @@ Status LinearTiming::enqueue_layers(Blas& blas, std::span<const LinearGroup> gro
   Link link;
   for (size_t layer = 0; layer < layers; ++layer) {
     for (size_t i = 0; i < groups.size(); ++i) {
-      ENCORE_RETURN_IF_ERROR(variants.empty() ? multiply(blas, groups[i], layer, rows)
-                                              : stream(groups[i], layer, rows, variants[i], &link));
+      ENCORE_RETURN_IF_ERROR(run(blas, groups[i], layer, rows, variants[i], &link));
       for (int k = 0; i == 0 && k < kAttentionKernels; ++k) {
         ENCORE_RETURN_IF_ERROR(norm(rows, kStandInColumns));
       }
@@ -241,10 +284,19 @@ Status LinearTiming::enqueue_layers(Blas& blas, std::span<const LinearGroup> gro
 Result<float> LinearTiming::layer_us(Blas& blas, std::span<const LinearGroup> groups,
                                      std::span<const int32_t> variants, int32_t rows) {
   const size_t layers = std::min(kMaxLayers, groups.front().weights.size());
+  ENCORE_ASSIGN_OR_RETURN(const float us, replay_us(kGraphRepeats, [&] {
+                            return enqueue_layers(blas, groups, variants, rows, layers);
+                          }));
+  return us / static_cast<float>(layers);
+}
+
+// Of a graph that holds what `enqueue` puts on the stream, after one more replay if there are
+// several.
+Result<float> LinearTiming::replay_us(int replays, const std::function<Status()>& enqueue) {
   const auto stream = static_cast<gpuStream_t>(stream_);
   ENCORE_RETURN_IF_ERROR(gpu_status(gpuStreamBeginCapture(stream, gpuStreamCaptureModeThreadLocal),
                                     "capturing timed products"));
-  const Status enqueued = enqueue_layers(blas, groups, variants, rows, layers);
+  const Status enqueued = enqueue();
   gpuGraph_t graph = nullptr;
   const Status ended = gpu_status(gpuStreamEndCapture(stream, &graph), "capturing timed products");
   if (!enqueued.ok()) {
@@ -256,9 +308,8 @@ Result<float> LinearTiming::layer_us(Blas& blas, std::span<const LinearGroup> gr
   static_cast<void>(gpuGraphDestroy(graph));
   if (!executable.ok()) return executable.status();
   const auto launch = [&](int) { return (*executable)->launch(stream); };
-  ENCORE_RETURN_IF_ERROR(launch(0));
-  ENCORE_ASSIGN_OR_RETURN(const float us, timer_->measure_us(stream, kGraphRepeats, launch));
-  return us / static_cast<float>(layers);
+  if (replays > 1) ENCORE_RETURN_IF_ERROR(launch(0));
+  return timer_->measure_us(stream, replays, launch);
 }
 
 }  // namespace encore::gpu

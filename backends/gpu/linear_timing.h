@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "encore/status.h"
 #include "kernels/gpu/decode_linear.h"
 #include "kernels/gpu/gated_linear.h"
+#include "kernels/gpu/split_linear.h"
 #include "memory.h"
 #include "stream_timer.h"
 #include "weights.h"
@@ -28,10 +30,14 @@ inline bool is_logits(const LinearClass& shape) {
   return shape.epilogue == lowering::Epilogue::kLogits;
 }
 
+// Of a choice of kernel, in the place of a variant: the vendor's BLAS.
+inline constexpr int32_t kByBlas = -1;
+
 // The class's product of that many rows, without operands, as each kind of kernel names it.
 ProductShape product_of(const LinearClass& shape, int32_t rows);
 DecodeLinearProblem streaming_problem(const LinearClass& shape, int32_t rows);
 GatedLinearProblem gated_problem(const LinearClass& shape, LiveRows rows);  // SiLU-mul only
+SplitLinearProblem split_problem(const LinearClass& shape, LiveRows rows);  // bf16 output only
 
 // Used by one thread, with the device current. Holds operands large enough for every product.
 class LinearTiming {
@@ -48,12 +54,14 @@ class LinearTiming {
   // Microseconds of one product among others of its class.
   Result<float> blas_us(Blas& blas, const LinearGroup& group, int32_t rows);
   Result<float> streaming_us(const LinearGroup& group, int32_t rows, int32_t variant);
-  // Variants of the gated kernel for products of that class; 0 if it does not serve them.
-  int32_t num_gated_variants(const LinearGroup& group, int32_t rows) const;
-  Result<float> gated_us(const LinearGroup& group, int32_t rows, int32_t variant);
+  // The same of the kernel that serves such a product beyond kDecodeLinearMaxRows: the gated one,
+  // or the split one, with the norm after it where the streaming kernel would fold that in.
+  int32_t num_tiled_variants(const LinearGroup& group, int32_t rows) const;
+  Result<float> tiled_us(const LinearGroup& group, int32_t rows, int32_t variant);
   // Microseconds of a layer, in a graph of several: the groups' products in order, with the norms
   // and SiLU-muls that go with them and a few small kernels in the place of attention. `variants`
-  // has the streaming kernel's variant for each group; empty: all by the BLAS.
+  // has, for each group, the variant of our kernel for so many rows, or kByBlas; up to
+  // kDecodeLinearMaxRows rows all or none are ours.
   // REQUIRES: the groups are one model's layers in order, none of logits.
   Result<float> layer_us(Blas& blas, std::span<const LinearGroup> groups,
                          std::span<const int32_t> variants, int32_t rows);
@@ -67,12 +75,17 @@ class LinearTiming {
 
   const int32_t* all_rows() const;
   GatedLinearProblem gated_problem_of(const LinearGroup& group, size_t layer, int32_t rows) const;
+  SplitLinearProblem split_problem_of(const LinearGroup& group, size_t layer, int32_t rows) const;
+  Status tile(const LinearGroup& group, size_t layer, int32_t rows, int32_t variant);
+  Status run(Blas& blas, const LinearGroup& group, size_t layer, int32_t rows, int32_t variant,
+             Link* link);
   DecodeLinearProblem problem_of(const LinearGroup& group, size_t layer, int32_t rows) const;
   Status multiply(Blas& blas, const LinearGroup& group, size_t layer, int32_t rows);
   Status stream(const LinearGroup& group, size_t layer, int32_t rows, int32_t variant, Link* link);
   Status norm(int32_t rows, int32_t columns);
   Status enqueue_layers(Blas& blas, std::span<const LinearGroup> groups,
                         std::span<const int32_t> variants, int32_t rows, size_t layers);
+  Result<float> replay_us(int replays, const std::function<Status()>& enqueue);
 
   MemoryAccount& account_;
   void* stream_;

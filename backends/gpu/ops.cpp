@@ -30,6 +30,11 @@ const void* values_of(const lowering::Weight* weight) {
 
 LiveRows live_rows(lowering::Rows rows) { return {rows.live, rows.maximum}; }
 
+// Whether the weight-streaming kernel is what a choice of LinearChoice says.
+bool streams(int32_t variant, int32_t rows) {
+  return variant != kByBlas && rows <= kDecodeLinearMaxRows;
+}
+
 }  // namespace
 
 GpuOps::GpuOps(const OpsSettings& settings, std::unique_ptr<Blas> blas, MemoryAccount& account)
@@ -131,6 +136,27 @@ Status GpuOps::gated_linear(lowering::Matrix x, const LinearWeight& weight, int3
   return status_of(gated_linear_run(plan, launch()), "gated_linear");
 }
 
+Status GpuOps::split_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
+                            lowering::Rows rows, lowering::Matrix y) {
+  SplitLinearProblem problem = split_problem(weight.shape, {rows.live, x.rows});
+  problem.w = weight.w;
+  problem.x = x.data;
+  problem.y = y.data;
+  problem.bias = weight.bias;
+  SplitLinearPlan plan;
+  ENCORE_RETURN_IF_ERROR(status_of(split_linear_plan(problem, variant, &plan), "split_linear"));
+  return status_of(split_linear_run(plan, launch()), "split_linear");
+}
+
+// By the kernel of ours for many rows, or the BLAS.
+Status GpuOps::tiled_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
+                            lowering::Rows rows, lowering::Matrix y) {
+  if (variant == kByBlas) return blas_linear(x, weight, rows, y);
+  return weight.shape.epilogue == lowering::Epilogue::kSiluMul
+             ? gated_linear(x, weight, variant, rows, y)
+             : split_linear(x, weight, variant, rows, y);
+}
+
 // Fills in what all streaming products share: `problem` has the epilogue's own fields.
 Status GpuOps::stream_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
                              DecodeLinearProblem problem, int32_t* num_sumsq_out) {
@@ -153,8 +179,7 @@ Status GpuOps::linear(lowering::Matrix x, const lowering::Weight& weight, loweri
                       lowering::Rows rows, lowering::Matrix y) {
   const auto& linear = as<LinearWeight>(weight);
   const int32_t variant = choice_.variant(linear.class_index, x.rows);
-  if (variant == LinearChoice::kByBlas) return blas_linear(x, linear, rows, y);
-  if (x.rows > kDecodeLinearMaxRows) return gated_linear(x, linear, variant, rows, y);
+  if (!streams(variant, x.rows)) return tiled_linear(x, linear, variant, rows, y);
   DecodeLinearProblem problem = streaming_problem(linear.shape, x.rows);
   problem.y = y.data;
   int32_t num_sumsq = 0;
@@ -168,8 +193,8 @@ Status GpuOps::linear_add_norm(lowering::Matrix x, const lowering::Weight& weigh
                                const lowering::Weight& norm, float eps, lowering::Matrix normed) {
   const auto& linear = as<LinearWeight>(weight);
   const int32_t variant = choice_.variant(linear.class_index, x.rows);
-  if (variant == LinearChoice::kByBlas) {
-    ENCORE_RETURN_IF_ERROR(blas_linear(x, linear, rows, y));
+  if (!streams(variant, x.rows)) {
+    ENCORE_RETURN_IF_ERROR(tiled_linear(x, linear, variant, rows, y));
     return rms_norm(y, norm, eps, rows, normed);
   }
   DecodeLinearProblem problem = streaming_problem(linear.shape, x.rows);

@@ -122,6 +122,10 @@ class GpuOps final : public lowering::Ops {
                        DecodeLinearProblem problem, int32_t* num_sumsq_out);
   Status gated_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
                       lowering::Rows rows, lowering::Matrix y);
+  Status split_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
+                      lowering::Rows rows, lowering::Matrix y);
+  Status tiled_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
+                      lowering::Rows rows, lowering::Matrix y);
   Status blas_linear(lowering::Matrix x, const LinearWeight& weight, lowering::Rows rows,
                      lowering::Matrix y);
   AttentionShape attention_shape(const ModelSpec& spec, const KvLayout& layout) const;
