@@ -32,12 +32,13 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(RmsNormArgs args) {
   constexpr bool kFew = kPacks < kManyRowsPacks;
   Pack8 weights[kPacks] = {};
   if (kFew) load_packs(weights, weight, packs);
+  if (kFew) release_next_kernel();  // a product fills its rings with weights meanwhile
   wait_for_previous_kernel();
   const int32_t live = *args.rows.live;
   if (!kFew && row >= live) return;
   Pack8 values[kPacks] = {};
   load_packs(values, x, packs);
-  release_next_kernel();
+  if (!kFew) release_next_kernel();
   if (row >= live) return;
   const float inverse = inverse_rms<W>(values, packs, args.eps, partial);
   if (!kFew) load_packs(weights, weight, packs);
