@@ -16,16 +16,18 @@
 #include <vector>
 
 #include "cublas_lt.h"
-#include "graph_timer.h"
 #include "kernels/gpu/gated_linear.h"
 #include "kernels/gpu/rows.h"
+#include "product_bench.h"
 #include "vendor.h"
 
 namespace encore::cuda {
 namespace {
 
+using bench::check;
+using bench::graph_us;
+using bench::make_values;
 using gpu::bf16;
-using gpu::check;
 using gpu::GatedLinearPlan;
 using gpu::GatedLinearProblem;
 
@@ -38,20 +40,6 @@ constexpr int kTurns = 5;          // of each candidate
 constexpr int kRounds = 5;         // of a turn
 constexpr int kWeightBound = 256;  // up to here reading weights takes longer than multiplying
 
-void check(const Status& status) {
-  if (status.ok()) return;
-  std::printf("%s\n", status.to_string().c_str());
-  std::exit(1);
-}
-
-// Uniform in +-range. Zeros would draw less power and run faster than real values.
-__global__ void fill(bf16* p, size_t count, float range) {
-  const size_t stride = size_t{gridDim.x} * blockDim.x;
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < count; i += stride) {
-    const auto hash = static_cast<uint32_t>((i * 0x9e3779b97f4a7c15ULL) >> 32) * 0x85ebca6bU;
-    p[i] = __float2bfloat16((static_cast<float>(hash) / 2147483648.0F - 1.0F) * range);
-  }
-}
 // Adds to sums: |a - b|^2 and |b|^2.
 __global__ void compare(const bf16* a, const bf16* b, size_t count, double* sums) {
   const size_t stride = size_t{gridDim.x} * blockDim.x;
@@ -66,19 +54,6 @@ __global__ void compare(const bf16* a, const bf16* b, size_t count, double* sums
   atomicAdd(&sums[1], norm);
 }
 
-bf16* make(size_t count, float range) {
-  void* p = nullptr;
-  check(cudaMalloc(&p, 2 * count), "allocation");
-  fill<<<1024, 256>>>(static_cast<bf16*>(p), count, range);
-  check(cudaDeviceSynchronize(), "fill");
-  return static_cast<bf16*>(p);
-}
-
-double graph_us(cudaStream_t stream, const std::function<void()>& enqueue) {
-  enqueue();  // loads kernels
-  return 1000.0 * gpu::time_graph(stream, enqueue, kRounds);
-}
-
 class Bench {
  public:
   Bench() {
@@ -88,13 +63,14 @@ class Bench {
     blas_ = std::move(made).value();
     check(cudaMalloc(&workspace_, static_cast<size_t>(blas_->workspace_bytes())), "workspace");
     blas_->set_workspace(workspace_);
-    x_ = make(size_t{kMaxRows} * kK, 1.0F);
-    product_ = make(size_t{kMaxRows} * kN, 1.0F);
-    blas_y_ = make(size_t{kMaxRows} * kN / 2, 1.0F);
-    y_ = make(size_t{kMaxRows} * kN / 2, 1.0F);
+    x_ = make_values(size_t{kMaxRows} * kK, 1.0F);
+    product_ = make_values(size_t{kMaxRows} * kN, 1.0F);
+    blas_y_ = make_values(size_t{kMaxRows} * kN / 2, 1.0F);
+    y_ = make_values(size_t{kMaxRows} * kN / 2, 1.0F);
     check(cudaMalloc(&sums_, 2 * sizeof(double)), "sums");
     check(cudaMalloc(&live_, sizeof(int32_t)), "live");
-    for (int copy = 0; copy < kCopies; ++copy) weights_.push_back(make(size_t{kN} * kK, 0.02F));
+    for (int copy = 0; copy < kCopies; ++copy)
+      weights_.push_back(make_values(size_t{kN} * kK, 0.02F));
   }
 
   void run() {
@@ -130,7 +106,7 @@ class Bench {
   double blas_us(int m) {
     const std::vector<const void*> weights(weights_.begin(), weights_.end());
     check(blas_->tune({m, kN, kK}, {x_, weights[0], nullptr, product_}, weights, stream_));
-    return graph_us(stream_,
+    return graph_us(stream_, kRounds,
                     [&] {
                       for (const void* w : weights) blas_product(m, w);
                     }) /
@@ -142,7 +118,7 @@ class Bench {
     for (size_t copy = 0; copy < plans.size(); ++copy) {
       check(gpu::gated_linear_plan(problem(m, copy), variant, &plans[copy]), "plan");
     }
-    return graph_us(stream_,
+    return graph_us(stream_, kRounds,
                     [&] {
                       for (const GatedLinearPlan& plan : plans) {
                         check(gpu::gated_linear_run(plan, {stream_, true}), "run");
