@@ -33,6 +33,7 @@ constexpr int32_t kCacheTokens = 192000;
 constexpr int kSteps = 60;
 constexpr int kWarmSteps = 10;
 constexpr int kRounds = 7;
+constexpr int32_t kQuickTokens = 1024;  // the longest prefill of --quick
 
 int32_t page_size = 16;  // --page-size
 
@@ -251,6 +252,7 @@ int run(const Arguments& arguments) {
   const std::pair<int32_t, int32_t> shapes[] = {{1, 128},  {1, 512},  {1, 1024}, {1, 4096},
                                                 {4, 1024}, {16, 256}, {1, 8192}};
   for (const auto& [count, length] : shapes) {
+    if (arguments.quick && count * length > kQuickTokens) continue;
     const double us = time_prefill(*full.runner, count, length);
     const bool has_bucket = count * length == 128 || count * length == 4096;
     const double broken = has_bucket ? time_prefill(*breakable.runner, count, length) : 0.0;
