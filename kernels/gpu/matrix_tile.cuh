@@ -35,7 +35,7 @@ namespace encore::gpu {
 // are empty:
 //   if constexpr (has_matrix_unit<kUnit, W>()) ...
 template <MatrixUnit kUnit, int W>
-constexpr bool has_matrix_unit() {
+__host__ __device__ constexpr bool has_matrix_unit() {
 #if defined(ENCORE_GPU_CUDA)
   return W == 32 && (kUnit == MatrixUnit::kMma || kUnit == MatrixUnit::kNone);
 #elif defined(ENCORE_GPU_ON_CPU)
