@@ -266,6 +266,12 @@ class KernelLibrary:
             raise RuntimeError(f"{entry}: error {error} before any launch")
 
     def size(self, entry: str, *arguments) -> int:
+        return self._plain_call(entry, c_size_t, arguments)
+
+    def value(self, entry: str, *arguments) -> int:
+        return self._plain_call(entry, c_int32, arguments)
+
+    def _plain_call(self, entry: str, kind, arguments) -> int:
         function = getattr(self._library, f"encore_emulator_{entry}")
-        function.restype = c_size_t
+        function.restype = kind
         return function(*[byref(a) if isinstance(a, ctypes.Structure) else a for a in arguments])

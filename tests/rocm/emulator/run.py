@@ -33,6 +33,7 @@ import os
 import sys
 import time
 
+import cases_attention
 import cases_dequantize
 import cases_linear
 import cases_rope
@@ -44,6 +45,7 @@ from machine import ORDERS, Emulator, Machine
 
 ARCHITECTURES = ("gfx90a", "gfx942", "gfx1100")
 CASES: list[Case] = [
+    *cases_attention.CASES,
     *cases_linear.CASES,
     *cases_rows.CASES,
     *cases_rope.CASES,
