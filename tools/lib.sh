@@ -19,7 +19,11 @@ build_packages=(
   libspdlog-dev libfmt-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev prometheus-cpp-dev
   python3 python3-dev python3-venv python3-jinja2 pybind11-dev
 )
+# The rocm plugin without a GPU: HIP 5.2 for gfx90a, and a newer clang for gfx942 and gfx1100. About
+# 170 MB.
+rocm_packages=(hipcc libamdhip64-dev rocm-device-libs clang-19 lld-19 llvm-19)
 test_packages=(
+  "${rocm_packages[@]}"
   git libgtest-dev libgmock-dev libbenchmark-dev
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 shellcheck xz-utils chromium
 )

@@ -10,6 +10,7 @@
 #include "cuda_nccl.h"
 #include "gpu_status.h"
 #include "kernel_trace.h"
+#include "tuning_cache.h"
 
 namespace encore::cuda {
 namespace {
@@ -33,6 +34,38 @@ BackendIdentity CudaBackend::identity() const {
   return {"cuda", "Encore", ENCORE_VERSION,
           "CUDA " + std::to_string(CUDART_VERSION / 1000) + "." +
               std::to_string(CUDART_VERSION % 1000 / 10) + ", " + std::string(kArchitectures)};
+}
+
+std::vector<OptionSchema> CudaBackend::option_schema() const {
+  OptionSchema overlap{"overlap",
+                       OptionType::kBool,
+                       "true",
+                       0,
+                       -1,
+                       {},
+                       "Let a kernel start before the one before it has ended (programmatic "
+                       "dependent launch)."};
+  OptionSchema tuning{"tuning_cache",
+                      OptionType::kString,
+                      "auto",
+                      0,
+                      -1,
+                      {},
+                      "Folder that keeps which matrix algorithms were fastest; auto is "
+                      "$XDG_CACHE_HOME/encore or ~/.cache/encore, off keeps nothing."};
+  std::vector<OptionSchema> schema = GpuBackend::option_schema();
+  schema.insert(schema.begin(), overlap);
+  schema.insert(schema.begin() + 2, tuning);
+  return schema;
+}
+
+Status CudaBackend::read_options(const OptionValues& options) {
+  set_overlap(gpu::option_value(options, "overlap", "true") != "false");
+  const std::string folder = gpu::option_value(options, "tuning_cache", "auto");
+  tuning_folder_ = folder == "auto"  ? gpu::default_tuning_folder()
+                   : folder == "off" ? std::filesystem::path()
+                                     : std::filesystem::path(folder);
+  return {};
 }
 
 ProbeResult CudaBackend::probe() const {
@@ -71,7 +104,7 @@ Result<gpu::FoundDevice> CudaBackend::describe(int32_t device) const {
 }
 
 Result<std::unique_ptr<gpu::Blas>> CudaBackend::make_blas(const gpu::FoundDevice&) {
-  ENCORE_ASSIGN_OR_RETURN(std::unique_ptr<gpu::Blas> blas, CublasLt::create(tuning_folder()));
+  ENCORE_ASSIGN_OR_RETURN(std::unique_ptr<gpu::Blas> blas, CublasLt::create(tuning_folder_));
   return blas;
 }
 

@@ -1,6 +1,7 @@
 // CUDA devices as an Encore backend.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -13,15 +14,18 @@ class CudaBackend final : public gpu::GpuBackend {
   CudaBackend() : GpuBackend("CUDA") {}
 
   BackendIdentity identity() const override;
+  std::vector<OptionSchema> option_schema() const override;
   ProbeResult probe() const override;
 
  private:
-  Status read_options(const OptionValues&) override { return {}; }
+  Status read_options(const OptionValues& options) override;
   Result<gpu::FoundDevice> describe(int32_t device) const override;
   Status check_products(const ModelSpec&) const override { return {}; }
   Result<std::unique_ptr<gpu::Blas>> make_blas(const gpu::FoundDevice& device) override;
   Result<std::shared_ptr<gpu::RankPeers>> make_peers(std::vector<int32_t> ordinals) override;
   gpu::Tracer* tracer() override;
+
+  std::filesystem::path tuning_folder_;  // of the fastest matrix algorithms; empty: kept nowhere
 };
 
 }  // namespace encore::cuda

@@ -13,7 +13,6 @@
 #include "gpu_ranks.h"
 #include "gpu_status.h"
 #include "selftest.h"
-#include "tuning_cache.h"
 
 namespace encore::gpu {
 namespace {
@@ -47,14 +46,6 @@ std::string option_value(const OptionValues& options, std::string_view key,
 }
 
 std::vector<OptionSchema> GpuBackend::option_schema() const {
-  OptionSchema overlap{"overlap",
-                       OptionType::kBool,
-                       "true",
-                       0,
-                       -1,
-                       {},
-                       "Let a kernel start before the one before it has ended (programmatic "
-                       "dependent launch)."};
   OptionSchema threads{"load_threads",
                        OptionType::kInt,
                        "0",
@@ -63,14 +54,6 @@ std::vector<OptionSchema> GpuBackend::option_schema() const {
                        {},
                        "Threads that read weights and copy them to the device; 0 takes one a core, "
                        "at most 8."};
-  OptionSchema tuning{"tuning_cache",
-                      OptionType::kString,
-                      "auto",
-                      0,
-                      -1,
-                      {},
-                      "Folder that keeps which matrix algorithms were fastest; auto is "
-                      "$XDG_CACHE_HOME/encore or ~/.cache/encore, off keeps nothing."};
   OptionSchema failing{"fail_allocation",
                        OptionType::kInt,
                        "0",
@@ -79,7 +62,7 @@ std::vector<OptionSchema> GpuBackend::option_schema() const {
                        {},
                        "Test aid: the allocation of this number, from 1, fails as if memory had "
                        "run out; 0 fails none."};
-  return {overlap, threads, tuning, failing};
+  return {threads, failing};
 }
 
 Status GpuBackend::find_devices() {
@@ -110,15 +93,10 @@ Status GpuBackend::init(const OptionValues& options) {
   if (ready_) {
     return failed_precondition("the " + platform_ + " backend is already initialised");
   }
-  overlap_ = option_value(options, "overlap", "true") != "false";
   ENCORE_ASSIGN_OR_RETURN(load_threads_,
                           number<int32_t>(options, "load_threads", 0, kMaxLoadThreads));
   ENCORE_ASSIGN_OR_RETURN(account_.failing_allocation,
                           number<int64_t>(options, "fail_allocation", 0, kMaxFailingAllocation));
-  const std::string folder = option_value(options, "tuning_cache", "auto");
-  tuning_folder_ = folder == "auto"  ? default_tuning_folder()
-                   : folder == "off" ? std::filesystem::path()
-                                     : std::filesystem::path(folder);
   ENCORE_RETURN_IF_ERROR(read_options(options));
   const ProbeResult probed = probe();
   if (!probed.usable) return unavailable(probed.reason);

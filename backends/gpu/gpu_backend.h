@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -59,8 +58,9 @@ class GpuBackend : public Backend {
   explicit GpuBackend(std::string platform) : platform_(std::move(platform)) {}
 
   MemoryAccount& account() { return account_; }
-  // Where the fastest matrix algorithms are kept; empty: nowhere.
-  const std::filesystem::path& tuning_folder() const { return tuning_folder_; }
+  // Whether kernels may start before the one before has ended; see Launch. They may not unless
+  // said.
+  void set_overlap(bool overlap) { overlap_ = overlap; }
 
  private:
   // Of options that are this vendor's alone.
@@ -87,9 +87,8 @@ class GpuBackend : public Backend {
   std::vector<FoundDevice> devices_;
   MemoryAccount account_;
   bool ready_ = false;
-  bool overlap_ = true;
+  bool overlap_ = false;
   int32_t load_threads_ = 0;
-  std::filesystem::path tuning_folder_;
   std::atomic<int64_t> context_bytes_ =
       0;  // taken on the device by the driver's context when first used
   std::atomic<int64_t> models_loaded_ = 0;
