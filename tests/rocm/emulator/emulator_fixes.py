@@ -116,6 +116,52 @@ def share_lanes_of_rows(emu):
     emu._dpp16_ctrl = dpp16
 
 
+def pass_literals_to_lane_operations(emu):
+    """The lane numbers of v_permlane16 and v_permlanex16 (RDNA) may be a literal."""
+    compile_lanes, read_source = emu._Ctx.compile_lane_pcode, emu._Ctx.rsrc_dyn
+    known = None
+
+    def compile_with_literal(context, op, instruction):
+        nonlocal known
+        known = context.optional_field(instruction, "literal")
+        try:
+            return compile_lanes(context, op, instruction)
+        finally:
+            known = None
+
+    def read(context, offset, lane, bits=32, literal=None, *rest, **named):
+        literal = known if literal is None else literal
+        return read_source(context, offset, lane, bits, literal, *rest, **named)
+
+    emu._Ctx.compile_lane_pcode, emu._Ctx.rsrc_dyn = compile_with_literal, read
+
+
+def store_accumulators_to_lds(emu):
+    """An LDS store (CDNA) takes its data from accumulation registers if its bit acc says so; the
+    emulator heeds that in loads alone."""
+    handler = emu._compile_mem_op
+    address_register = None
+
+    class Context(emu._Ctx):
+        __slots__ = ()
+
+        def rvgpr_dyn(self, reg, lane, valid=None):
+            if reg is address_register:
+                return super().rvgpr_dyn(reg, lane, valid)
+            return self.raccvgpr_dyn(reg, lane, valid)
+
+    def compile_memory(instruction, context):
+        nonlocal address_register
+        if type(instruction).__name__ == "DS" and getattr(instruction, "acc", 0):
+            address_register = context.inst_field(type(instruction).addr)
+            context.__class__ = Context
+        return handler(instruction, context)
+
+    for kind, registered in list(emu._INST_HANDLERS.items()):
+        if registered is handler:
+            emu._INST_HANDLERS[kind] = compile_memory
+
+
 def rewrite(pc: int, target: str):
     """Changes an instruction of `target` in memory to what the emulator takes for it: it knows
     CDNA as of gfx942, and takes bits 48 to 54 of a flat (not global) instruction, which has no
@@ -138,3 +184,12 @@ def is_about_caches(pc: int, target: str) -> bool:
 def skip_eight_bytes(scalar_registers):
     """Executes an instruction that does nothing; the program counter is at index 256."""
     ctypes.c_uint64.from_address(scalar_registers.value + 4 * 256).value += 8
+
+
+def apply_all(emu):
+    guard_inactive_lanes(emu)
+    sign_sdwa_sources(emu)
+    return_from_atomics(emu)
+    share_lanes_of_rows(emu)
+    store_accumulators_to_lds(emu)
+    pass_literals_to_lane_operations(emu)

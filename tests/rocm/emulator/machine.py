@@ -39,10 +39,7 @@ class Emulator:
         sys.path.insert(0, path)
         from test.mockgpu.amd import emu  # pylint: disable=import-outside-toplevel
 
-        emulator_fixes.guard_inactive_lanes(emu)
-        emulator_fixes.sign_sdwa_sources(emu)
-        emulator_fixes.share_lanes_of_rows(emu)
-        emulator_fixes.return_from_atomics(emu)
+        emulator_fixes.apply_all(emu)
         self.emu = emu
         self.everything = emu.Buffer(
             "CPU", 1 << 40, emu.dtypes.uint32, options=emu.BufferSpec(external_ptr=0)
