@@ -7,8 +7,11 @@
 
 namespace encore::standin {
 
-// Writes a line to stderr and counts.
+// Writes a line to stderr and to the file of ENCORE_STANDIN_REPORT, and counts.
 void note_misuse(const std::string& what);
 int64_t misuses();
+
+// Does nothing without such a file.
+void append_to_report(const std::string& line);
 
 }  // namespace encore::standin

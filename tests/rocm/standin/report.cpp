@@ -32,15 +32,8 @@ __attribute__((destructor)) void write_report() {
   const std::string line = "stand-in: process " + std::to_string(getpid()) + ": " +
                            (left.empty() ? "nothing" : left) + " left; used wrongly " +
                            std::to_string(misuses()) + " times\n";
-  const std::string& path = settings().report;
-  if (path.empty()) {
-    if (!clean) std::fputs(line.c_str(), stderr);
-    return;
-  }
-  std::FILE* file = std::fopen(path.c_str(), "a");
-  if (file == nullptr) return;
-  std::fputs(line.c_str(), file);
-  std::fclose(file);
+  append_to_report(line);
+  if (!clean && settings().report.empty()) std::fputs(line.c_str(), stderr);
 }
 
 const char* kept(std::string text) {

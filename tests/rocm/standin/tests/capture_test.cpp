@@ -8,7 +8,7 @@ namespace {
 class CaptureTest : public StandinTest {
  protected:
   void begin(hipStreamCaptureMode mode = hipStreamCaptureModeThreadLocal) {
-    HIP_OK(hipStreamBeginCapture(stream_, mode));
+    ENCORE_HIP_OK(hipStreamBeginCapture(stream_, mode));
   }
   // Ends the capture and throws the graph away.
   hipError_t end() { return end(stream_); }
@@ -25,11 +25,11 @@ class CaptureTest : public StandinTest {
     begin();
     EXPECT_EQ(call(), error);
     hipStreamCaptureStatus status = hipStreamCaptureStatusNone;
-    HIP_OK(hipStreamIsCapturing(stream_, &status));
+    ENCORE_HIP_OK(hipStreamIsCapturing(stream_, &status));
     EXPECT_EQ(status, hipStreamCaptureStatusInvalidated);
     EXPECT_EQ(hipMemsetAsync(numbers_, 0, 4, stream_), hipErrorStreamCaptureInvalidated);
     EXPECT_EQ(end(), hipErrorStreamCaptureInvalidated);
-    HIP_OK(hipStreamIsCapturing(stream_, &status));
+    ENCORE_HIP_OK(hipStreamIsCapturing(stream_, &status));
     EXPECT_EQ(status, hipStreamCaptureStatusNone);
   }
 
@@ -41,10 +41,10 @@ class CaptureTest : public StandinTest {
 };
 
 TEST_F(CaptureTest, RecordsWithoutRunning) {
-  HIP_OK(hipMemsetAsync(numbers_, 0, 16, stream_));
-  HIP_OK(hipStreamSynchronize(stream_));
+  ENCORE_HIP_OK(hipMemsetAsync(numbers_, 0, 16, stream_));
+  ENCORE_HIP_OK(hipStreamSynchronize(stream_));
   begin();
-  HIP_OK(hipMemsetAsync(numbers_, 1, 16, stream_));
+  ENCORE_HIP_OK(hipMemsetAsync(numbers_, 1, 16, stream_));
   EXPECT_EQ(end(), hipSuccess);
   EXPECT_EQ(read(numbers_, 1)[0], 0);
 }
@@ -74,14 +74,14 @@ TEST_F(CaptureTest, WaitingInvalidatesIt) {
 TEST_F(CaptureTest, EventFromOutsideInvalidatesIt) {
   hipStream_t other = make_stream();
   hipEvent_t event = make_event();
-  HIP_OK(hipEventRecord(event, other));
+  ENCORE_HIP_OK(hipEventRecord(event, other));
   expect_invalidates(hipErrorStreamCaptureIsolation,
                      [&] { return hipStreamWaitEvent(stream_, event, 0); });
 }
 
 TEST_F(CaptureTest, NullStreamMayNotWaitForIt) {
   hipStream_t blocking = make_stream(hipStreamDefault);
-  HIP_OK(hipStreamBeginCapture(blocking, hipStreamCaptureModeThreadLocal));
+  ENCORE_HIP_OK(hipStreamBeginCapture(blocking, hipStreamCaptureModeThreadLocal));
   EXPECT_EQ(hipMemsetAsync(numbers_, 0, 4, nullptr), hipErrorStreamCaptureImplicit);
   EXPECT_EQ(end(blocking), hipErrorStreamCaptureInvalidated);
   EXPECT_EQ(hipStreamBeginCapture(nullptr, hipStreamCaptureModeThreadLocal),
@@ -120,15 +120,15 @@ TEST_F(CaptureTest, ThreadLocalModeLeavesOtherThreadsAlone) {
 
 TEST_F(CaptureTest, ThreadMayChangeWhatItIsJudgedBy) {
   hipStreamCaptureMode mode = hipStreamCaptureModeRelaxed;
-  HIP_OK(hipThreadExchangeStreamCaptureMode(&mode));
+  ENCORE_HIP_OK(hipThreadExchangeStreamCaptureMode(&mode));
   EXPECT_EQ(mode, hipStreamCaptureModeGlobal);
   begin();
   void* data = nullptr;
   EXPECT_EQ(hipMalloc(&data, 4), hipSuccess);
   EXPECT_EQ(end(), hipSuccess);
-  HIP_OK(hipThreadExchangeStreamCaptureMode(&mode));
+  ENCORE_HIP_OK(hipThreadExchangeStreamCaptureMode(&mode));
   EXPECT_EQ(mode, hipStreamCaptureModeRelaxed);
-  HIP_OK(hipFree(data));
+  ENCORE_HIP_OK(hipFree(data));
 }
 
 TEST_F(CaptureTest, EndsInItsThreadAndItsStream) {
@@ -142,8 +142,8 @@ TEST_F(CaptureTest, EndsInItsThreadAndItsStream) {
   hipStream_t other = make_stream();
   hipEvent_t event = make_event();
   begin();
-  HIP_OK(hipEventRecord(event, stream_));
-  HIP_OK(hipStreamWaitEvent(other, event, 0));
+  ENCORE_HIP_OK(hipEventRecord(event, stream_));
+  ENCORE_HIP_OK(hipStreamWaitEvent(other, event, 0));
   EXPECT_EQ(end(other), hipErrorStreamCaptureUnmatched);
   EXPECT_EQ(end(), hipErrorStreamCaptureInvalidated);
 }
@@ -154,16 +154,16 @@ TEST_F(CaptureTest, ForkedStreamMustBeJoined) {
   hipEvent_t join = make_event();
   const auto record = [&] {
     begin();
-    HIP_OK(hipMemsetAsync(numbers_, 1, 4, stream_));
-    HIP_OK(hipEventRecord(fork, stream_));
-    HIP_OK(hipStreamWaitEvent(other, fork, 0));
-    HIP_OK(hipMemsetAsync(numbers_ + 1, 2, 4, other));
-    HIP_OK(hipEventRecord(join, other));
+    ENCORE_HIP_OK(hipMemsetAsync(numbers_, 1, 4, stream_));
+    ENCORE_HIP_OK(hipEventRecord(fork, stream_));
+    ENCORE_HIP_OK(hipStreamWaitEvent(other, fork, 0));
+    ENCORE_HIP_OK(hipMemsetAsync(numbers_ + 1, 2, 4, other));
+    ENCORE_HIP_OK(hipEventRecord(join, other));
   };
   record();
   EXPECT_EQ(end(), hipErrorStreamCaptureUnjoined);
   record();
-  HIP_OK(hipStreamWaitEvent(stream_, join, 0));
+  ENCORE_HIP_OK(hipStreamWaitEvent(stream_, join, 0));
   EXPECT_EQ(end(), hipSuccess);
   // An event of a capture that has ended orders nothing.
   EXPECT_EQ(hipStreamWaitEvent(other, join, 0), hipErrorCapturedEvent);
@@ -173,8 +173,8 @@ TEST_F(CaptureTest, TwoMayNotBecomeOne) {
   hipStream_t other = make_stream();
   hipEvent_t event = make_event();
   begin();
-  HIP_OK(hipStreamBeginCapture(other, hipStreamCaptureModeThreadLocal));
-  HIP_OK(hipEventRecord(event, other));
+  ENCORE_HIP_OK(hipStreamBeginCapture(other, hipStreamCaptureModeThreadLocal));
+  ENCORE_HIP_OK(hipEventRecord(event, other));
   EXPECT_EQ(hipStreamWaitEvent(stream_, event, 0), hipErrorStreamCaptureMerge);
   EXPECT_EQ(end(other), hipErrorStreamCaptureInvalidated);
   EXPECT_EQ(end(), hipErrorStreamCaptureInvalidated);
@@ -185,23 +185,23 @@ TEST_F(CaptureTest, TellsItsGraphWhileItRecords) {
   hipGraph_t graph = nullptr;
   size_t count = 0;
   begin();
-  HIP_OK(hipMemsetAsync(numbers_, 1, 4, stream_));
-  HIP_OK(static_cast<hipError_t>(poke(numbers_, 1, 1, launch())));
-  HIP_OK(hipStreamGetCaptureInfo_v2(stream_, &status, nullptr, &graph, nullptr, nullptr));
+  ENCORE_HIP_OK(hipMemsetAsync(numbers_, 1, 4, stream_));
+  ENCORE_HIP_OK(static_cast<hipError_t>(poke(numbers_, 1, 1, launch())));
+  ENCORE_HIP_OK(hipStreamGetCaptureInfo_v2(stream_, &status, nullptr, &graph, nullptr, nullptr));
   EXPECT_EQ(status, hipStreamCaptureStatusActive);
-  HIP_OK(hipGraphGetNodes(graph, nullptr, &count));
+  ENCORE_HIP_OK(hipGraphGetNodes(graph, nullptr, &count));
   EXPECT_EQ(count, 2U);
   EXPECT_EQ(end(), hipSuccess);
 }
 
 TEST_F(CaptureTest, DestroyedStreamTakesItAlong) {
   hipStream_t short_lived = nullptr;
-  HIP_OK(hipStreamCreateWithFlags(&short_lived, hipStreamNonBlocking));
-  HIP_OK(hipStreamBeginCapture(short_lived, hipStreamCaptureModeThreadLocal));
-  HIP_OK(hipStreamDestroy(short_lived));
+  ENCORE_HIP_OK(hipStreamCreateWithFlags(&short_lived, hipStreamNonBlocking));
+  ENCORE_HIP_OK(hipStreamBeginCapture(short_lived, hipStreamCaptureModeThreadLocal));
+  ENCORE_HIP_OK(hipStreamDestroy(short_lived));
   void* data = nullptr;
-  HIP_OK(hipMalloc(&data, 4));
-  HIP_OK(hipFree(data));
+  ENCORE_HIP_OK(hipMalloc(&data, 4));
+  ENCORE_HIP_OK(hipFree(data));
 }
 
 }  // namespace

@@ -24,13 +24,13 @@ class CollectiveTest : public StandinTest {
     StandinTest::SetUp();
     ASSERT_EQ(ncclCommInitAll(communicators_, 2, nullptr), kRcclSuccess);
     for (int rank = 0; rank < 2; ++rank) {
-      HIP_OK(hipSetDevice(rank));
+      ENCORE_HIP_OK(hipSetDevice(rank));
       rank_streams_[rank] = make_stream();
       numbers_[rank] = make_numbers(4);
       const int32_t values[4] = {10 * rank + 1, 10 * rank + 2, 0, 0};
-      HIP_OK(hipMemcpy(numbers_[rank], values, sizeof(values), hipMemcpyHostToDevice));
+      ENCORE_HIP_OK(hipMemcpy(numbers_[rank], values, sizeof(values), hipMemcpyHostToDevice));
     }
-    HIP_OK(hipSetDevice(0));
+    ENCORE_HIP_OK(hipSetDevice(0));
   }
   void TearDown() override {
     for (void* communicator : communicators_) {
@@ -96,21 +96,21 @@ TEST_F(CollectiveTest, IsCapturedAndLaunchedAgain) {
   hipGraphExec_t executables[2] = {};
   for (int rank = 0; rank < 2; ++rank) {
     hipGraph_t graph = nullptr;
-    HIP_OK(hipSetDevice(rank));
-    HIP_OK(hipStreamBeginCapture(rank_streams_[rank], hipStreamCaptureModeThreadLocal));
+    ENCORE_HIP_OK(hipSetDevice(rank));
+    ENCORE_HIP_OK(hipStreamBeginCapture(rank_streams_[rank], hipStreamCaptureModeThreadLocal));
     EXPECT_EQ(sum(rank), kRcclSuccess);
-    HIP_OK(hipStreamEndCapture(rank_streams_[rank], &graph));
-    HIP_OK(hipGraphInstantiate(&executables[rank], graph, nullptr, nullptr, 0));
-    HIP_OK(hipGraphDestroy(graph));
+    ENCORE_HIP_OK(hipStreamEndCapture(rank_streams_[rank], &graph));
+    ENCORE_HIP_OK(hipGraphInstantiate(&executables[rank], graph, nullptr, nullptr, 0));
+    ENCORE_HIP_OK(hipGraphDestroy(graph));
   }
   for (int launch = 0; launch < 2; ++launch) {
     for (int rank = 0; rank < 2; ++rank) {
-      HIP_OK(hipGraphLaunch(executables[rank], rank_streams_[rank]));
+      ENCORE_HIP_OK(hipGraphLaunch(executables[rank], rank_streams_[rank]));
     }
   }
   EXPECT_EQ(result(0)[0], 24);  // 1 + 11, then 12 + 12
   EXPECT_EQ(result(1)[0], 24);
-  for (hipGraphExec_t executable : executables) HIP_OK(hipGraphExecDestroy(executable));
+  for (hipGraphExec_t executable : executables) ENCORE_HIP_OK(hipGraphExecDestroy(executable));
 }
 
 TEST_F(CollectiveTest, AbortLetsTheRanksGo) {

@@ -8,11 +8,11 @@ using FaultTest = StandinTest;
 TEST_F(FaultTest, TheNthCallFailsAndIsCounted) {
   void* data = nullptr;
   encore_standin_fail("hipMalloc:2:2");
-  HIP_OK(hipMalloc(&data, 4));
-  HIP_OK(hipFree(data));
+  ENCORE_HIP_OK(hipMalloc(&data, 4));
+  ENCORE_HIP_OK(hipFree(data));
   EXPECT_EQ(hipMalloc(&data, 4), hipErrorOutOfMemory);
-  HIP_OK(hipMalloc(&data, 4));
-  HIP_OK(hipFree(data));
+  ENCORE_HIP_OK(hipMalloc(&data, 4));
+  ENCORE_HIP_OK(hipFree(data));
   EXPECT_EQ(encore_standin_calls("hipMalloc"), 3);
   EXPECT_STREQ(encore_standin_all_calls(), "hipFree 2\nhipMalloc 3\n");
   EXPECT_EQ(hipGetLastError(), hipErrorOutOfMemory);
@@ -29,18 +29,18 @@ TEST_F(FaultTest, LostDeviceStaysLostAndTheOtherWorks) {
   size_t free = 0;
   size_t total = 0;
   EXPECT_EQ(hipMemGetInfo(&free, &total), hipErrorUnknown);
-  HIP_OK(hipSetDevice(1));
+  ENCORE_HIP_OK(hipSetDevice(1));
   EXPECT_EQ(hipMemGetInfo(&free, &total), hipSuccess);
-  HIP_OK(hipSetDevice(0));
+  ENCORE_HIP_OK(hipSetDevice(0));
 }
 
 TEST_F(FaultTest, OperationThatFailsIsToldToWhoWaits) {
   int32_t* numbers = make_numbers(1);
   hipEvent_t event = make_event();
   encore_standin_fail("operation:2:700");
-  HIP_OK(hipMemsetAsync(numbers, 1, 4, stream_));
-  HIP_OK(static_cast<hipError_t>(poke(numbers, 0, 5, launch())));
-  HIP_OK(hipEventRecord(event, stream_));
+  ENCORE_HIP_OK(hipMemsetAsync(numbers, 1, 4, stream_));
+  ENCORE_HIP_OK(static_cast<hipError_t>(poke(numbers, 0, 5, launch())));
+  ENCORE_HIP_OK(hipEventRecord(event, stream_));
   EXPECT_EQ(hipEventSynchronize(event), hipErrorIllegalAddress);
   EXPECT_EQ(hipMemsetAsync(numbers, 1, 4, stream_), hipErrorIllegalAddress);
 }
@@ -48,8 +48,8 @@ TEST_F(FaultTest, OperationThatFailsIsToldToWhoWaits) {
 TEST_F(FaultTest, WhatIsReleasedOnALostDeviceIsReleased) {
   void* data = nullptr;
   hipStream_t stream = nullptr;
-  HIP_OK(hipMalloc(&data, 4));
-  HIP_OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
+  ENCORE_HIP_OK(hipMalloc(&data, 4));
+  ENCORE_HIP_OK(hipStreamCreateWithFlags(&stream, hipStreamNonBlocking));
   encore_standin_fail("hipMemsetAsync:1:719");
   EXPECT_EQ(hipMemsetAsync(data, 0, 4, stream), hipErrorLaunchFailure);
   EXPECT_EQ(hipFree(data), hipErrorLaunchFailure);

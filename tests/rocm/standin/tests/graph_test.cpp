@@ -26,49 +26,49 @@ TEST_F(GraphTest, EachLaunchReadsMemoryAnewAndKeepsItsArguments) {
   void* out = make_numbers(2);
   Scale how{3, 1};
   hipGraphExec_t executable = make([&] {
-    HIP_OK(static_cast<hipError_t>(scale(in, 1, how, static_cast<int64_t*>(out), launch())));
+    ENCORE_HIP_OK(static_cast<hipError_t>(scale(in, 1, how, static_cast<int64_t*>(out), launch())));
     how = {0, 0};  // was copied
   });
   for (const int32_t value : {5, 7}) {
     int64_t result = 0;
-    HIP_OK(hipMemcpyAsync(in, &value, 4, hipMemcpyHostToDevice, stream_));
-    HIP_OK(hipGraphLaunch(executable, stream_));
-    HIP_OK(hipMemcpyAsync(&result, out, 8, hipMemcpyDeviceToHost, stream_));
+    ENCORE_HIP_OK(hipMemcpyAsync(in, &value, 4, hipMemcpyHostToDevice, stream_));
+    ENCORE_HIP_OK(hipGraphLaunch(executable, stream_));
+    ENCORE_HIP_OK(hipMemcpyAsync(&result, out, 8, hipMemcpyDeviceToHost, stream_));
     EXPECT_EQ(result, 0);
-    HIP_OK(hipStreamSynchronize(stream_));
+    ENCORE_HIP_OK(hipStreamSynchronize(stream_));
     EXPECT_EQ(result, value * 3 + 1);
   }
-  HIP_OK(hipGraphExecDestroy(executable));
+  ENCORE_HIP_OK(hipGraphExecDestroy(executable));
 }
 
 TEST_F(GraphTest, NodesAreWhatWasEnqueued) {
   int32_t* numbers = make_numbers(2);
   hipGraph_t graph = nullptr;
-  HIP_OK(hipStreamBeginCapture(stream_, hipStreamCaptureModeThreadLocal));
-  HIP_OK(static_cast<hipError_t>(poke(numbers, 0, 1, launch())));
-  HIP_OK(hipMemsetAsync(numbers, 0, 4, stream_));
-  HIP_OK(hipMemcpyAsync(numbers + 1, numbers, 4, hipMemcpyDeviceToDevice, stream_));
-  HIP_OK(hipStreamEndCapture(stream_, &graph));
+  ENCORE_HIP_OK(hipStreamBeginCapture(stream_, hipStreamCaptureModeThreadLocal));
+  ENCORE_HIP_OK(static_cast<hipError_t>(poke(numbers, 0, 1, launch())));
+  ENCORE_HIP_OK(hipMemsetAsync(numbers, 0, 4, stream_));
+  ENCORE_HIP_OK(hipMemcpyAsync(numbers + 1, numbers, 4, hipMemcpyDeviceToDevice, stream_));
+  ENCORE_HIP_OK(hipStreamEndCapture(stream_, &graph));
   size_t count = 8;
   hipGraphNode_t nodes[8];
-  HIP_OK(hipGraphGetNodes(graph, nodes, &count));
+  ENCORE_HIP_OK(hipGraphGetNodes(graph, nodes, &count));
   ASSERT_EQ(count, 3U);
   const hipGraphNodeType types[] = {hipGraphNodeTypeKernel, hipGraphNodeTypeMemset,
                                     hipGraphNodeTypeMemcpy};
   for (size_t i = 0; i < count; ++i) {
     hipGraphNodeType type = hipGraphNodeTypeCount;
-    HIP_OK(hipGraphNodeGetType(nodes[i], &type));
+    ENCORE_HIP_OK(hipGraphNodeGetType(nodes[i], &type));
     EXPECT_EQ(type, types[i]);
   }
-  HIP_OK(hipGraphDestroy(graph));
+  ENCORE_HIP_OK(hipGraphDestroy(graph));
   EXPECT_EQ(hipGraphDestroy(graph), hipErrorInvalidValue);
 }
 
 TEST_F(GraphTest, DestroyedBeforeItsLaunchEndsIsMisuse) {
   int32_t* numbers = make_numbers(1);
-  hipGraphExec_t executable = make([&] { HIP_OK(hipMemsetAsync(numbers, 1, 4, stream_)); });
-  HIP_OK(hipGraphLaunch(executable, stream_));
-  HIP_OK(hipGraphExecDestroy(executable));
+  hipGraphExec_t executable = make([&] { ENCORE_HIP_OK(hipMemsetAsync(numbers, 1, 4, stream_)); });
+  ENCORE_HIP_OK(hipGraphLaunch(executable, stream_));
+  ENCORE_HIP_OK(hipGraphExecDestroy(executable));
   expect_misuses(1);
   EXPECT_EQ(read(numbers, 1)[0], 0x01010101);
   EXPECT_EQ(hipGraphLaunch(executable, stream_), hipErrorInvalidValue);
@@ -76,27 +76,27 @@ TEST_F(GraphTest, DestroyedBeforeItsLaunchEndsIsMisuse) {
 
 TEST_F(GraphTest, BelongsToTheDeviceOfItsCapture) {
   int32_t* numbers = make_numbers(1);
-  hipGraphExec_t executable = make([&] { HIP_OK(hipMemsetAsync(numbers, 1, 4, stream_)); });
-  HIP_OK(hipSetDevice(1));
+  hipGraphExec_t executable = make([&] { ENCORE_HIP_OK(hipMemsetAsync(numbers, 1, 4, stream_)); });
+  ENCORE_HIP_OK(hipSetDevice(1));
   hipStream_t other = make_stream();
   EXPECT_EQ(hipGraphLaunch(executable, other), hipErrorInvalidValue);
   expect_misuses(1);
-  HIP_OK(hipSetDevice(0));
-  HIP_OK(hipGraphExecDestroy(executable));
+  ENCORE_HIP_OK(hipSetDevice(0));
+  ENCORE_HIP_OK(hipGraphExecDestroy(executable));
 }
 
 TEST_F(GraphTest, OneLaunchRunsAtATime) {
   hipStream_t other = make_stream();
   int32_t* numbers = make_numbers(1);
   int32_t host = 0;
-  hipGraphExec_t executable = make([&] { HIP_OK(hipMemsetAsync(numbers, 1, 4, stream_)); });
-  HIP_OK(hipMemcpyAsync(&host, numbers, 4, hipMemcpyDeviceToHost, stream_));
-  HIP_OK(hipGraphLaunch(executable, stream_));
-  HIP_OK(hipGraphLaunch(executable, other));
-  HIP_OK(hipStreamSynchronize(other));
+  hipGraphExec_t executable = make([&] { ENCORE_HIP_OK(hipMemsetAsync(numbers, 1, 4, stream_)); });
+  ENCORE_HIP_OK(hipMemcpyAsync(&host, numbers, 4, hipMemcpyDeviceToHost, stream_));
+  ENCORE_HIP_OK(hipGraphLaunch(executable, stream_));
+  ENCORE_HIP_OK(hipGraphLaunch(executable, other));
+  ENCORE_HIP_OK(hipStreamSynchronize(other));
   EXPECT_EQ(host, -1);  // all before the first launch has run, before it
   EXPECT_EQ(hipStreamQuery(stream_), hipSuccess);
-  HIP_OK(hipGraphExecDestroy(executable));
+  ENCORE_HIP_OK(hipGraphExecDestroy(executable));
 }
 
 }  // namespace

@@ -10,16 +10,17 @@ TEST_F(KernelTest, RunsWithItsArguments) {
   int64_t out[3] = {};
   int32_t* device_in = make_numbers(3);
   auto* device_out = reinterpret_cast<int64_t*>(make_numbers(6));
-  HIP_OK(hipMemcpyAsync(device_in, in, sizeof(in), hipMemcpyHostToDevice, stream_));
-  HIP_OK(static_cast<hipError_t>(scale(device_in, 3, {-5, 1LL << 40}, device_out, launch())));
-  HIP_OK(hipMemcpyAsync(out, device_out, sizeof(out), hipMemcpyDeviceToHost, stream_));
-  HIP_OK(hipStreamSynchronize(stream_));
+  ENCORE_HIP_OK(hipMemcpyAsync(device_in, in, sizeof(in), hipMemcpyHostToDevice, stream_));
+  ENCORE_HIP_OK(
+      static_cast<hipError_t>(scale(device_in, 3, {-5, 1LL << 40}, device_out, launch())));
+  ENCORE_HIP_OK(hipMemcpyAsync(out, device_out, sizeof(out), hipMemcpyDeviceToHost, stream_));
+  ENCORE_HIP_OK(hipStreamSynchronize(stream_));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(out[i], in[i] * -5 + (1LL << 40));
 }
 
 TEST_F(KernelTest, WavefrontsAreThoseOfTheDevice) {
   int32_t* out = make_numbers(1);
-  HIP_OK(static_cast<hipError_t>(count_lanes(out, launch())));
+  ENCORE_HIP_OK(static_cast<hipError_t>(count_lanes(out, launch())));
   EXPECT_EQ(read(out, 1)[0], 64);
 }
 

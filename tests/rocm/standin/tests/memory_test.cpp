@@ -19,17 +19,17 @@ TEST_F(MemoryTest, DeviceHasSoMuchAndNoMore) {
   size_t free = 0;
   size_t total = 0;
   void* data = nullptr;
-  HIP_OK(hipMemGetInfo(&free, &total));
+  ENCORE_HIP_OK(hipMemGetInfo(&free, &total));
   EXPECT_EQ(free, 1048576U);
   EXPECT_EQ(hipMalloc(&data, free + 1), hipErrorOutOfMemory);
-  HIP_OK(hipMalloc(&data, free));
+  ENCORE_HIP_OK(hipMalloc(&data, free));
   void* one = nullptr;
   EXPECT_EQ(hipMalloc(&one, 1), hipErrorOutOfMemory);
-  HIP_OK(hipSetDevice(1));
-  HIP_OK(hipMalloc(&one, 1));  // the other device has its own
-  HIP_OK(hipFree(one));
-  HIP_OK(hipSetDevice(0));
-  HIP_OK(hipFree(data));
+  ENCORE_HIP_OK(hipSetDevice(1));
+  ENCORE_HIP_OK(hipMalloc(&one, 1));  // the other device has its own
+  ENCORE_HIP_OK(hipFree(one));
+  ENCORE_HIP_OK(hipSetDevice(0));
+  ENCORE_HIP_OK(hipFree(data));
 }
 
 TEST_F(MemoryTest, CopiesAndFillsStayWithinTheirAllocation) {
@@ -43,7 +43,7 @@ TEST_F(MemoryTest, CopiesAndFillsStayWithinTheirAllocation) {
   EXPECT_EQ(hipMemcpyAsync(nullptr, device, 4, hipMemcpyDeviceToHost, stream_),
             hipErrorInvalidValue);
   expect_misuses(5);
-  HIP_OK(hipMemcpyAsync(device, host, 16, hipMemcpyHostToDevice, stream_));
+  ENCORE_HIP_OK(hipMemcpyAsync(device, host, 16, hipMemcpyHostToDevice, stream_));
 }
 
 TEST_F(MemoryTest, DirectionIsThatOfTheMemory) {
@@ -54,41 +54,41 @@ TEST_F(MemoryTest, DirectionIsThatOfTheMemory) {
   EXPECT_EQ(hipMemcpyAsync(device, &host, 4, hipMemcpyDeviceToDevice, stream_),
             hipErrorInvalidMemcpyDirection);
   expect_misuses(2);
-  HIP_OK(hipMemcpyAsync(device, &host, 4, hipMemcpyDefault, stream_));
+  ENCORE_HIP_OK(hipMemcpyAsync(device, &host, 4, hipMemcpyDefault, stream_));
 }
 
 TEST_F(MemoryTest, FreeWaitsForTheDevice) {
   void* device = nullptr;
   int32_t host = 0;
-  HIP_OK(hipMalloc(&device, 4));
-  HIP_OK(hipMemsetAsync(device, 3, 4, stream_));
-  HIP_OK(hipMemcpyAsync(&host, device, 4, hipMemcpyDeviceToHost, stream_));
-  HIP_OK(hipFree(device));
+  ENCORE_HIP_OK(hipMalloc(&device, 4));
+  ENCORE_HIP_OK(hipMemsetAsync(device, 3, 4, stream_));
+  ENCORE_HIP_OK(hipMemcpyAsync(&host, device, 4, hipMemcpyDeviceToHost, stream_));
+  ENCORE_HIP_OK(hipFree(device));
   EXPECT_EQ(host, 0x03030303);
 }
 
 TEST_F(MemoryTest, FreedMemoryIsGone) {
   void* device = nullptr;
-  HIP_OK(hipMalloc(&device, 64));
-  HIP_OK(hipFree(device));
+  ENCORE_HIP_OK(hipMalloc(&device, 64));
+  ENCORE_HIP_OK(hipFree(device));
   EXPECT_EQ(hipFree(device), hipErrorInvalidValue);
   EXPECT_EQ(hipMemsetAsync(device, 0, 4, stream_), hipErrorInvalidValue);
   void* host = nullptr;
-  HIP_OK(hipHostMalloc(&host, 64, 0));
+  ENCORE_HIP_OK(hipHostMalloc(&host, 64, 0));
   EXPECT_EQ(hipFree(host), hipErrorInvalidValue);
-  HIP_OK(hipHostFree(host));
+  ENCORE_HIP_OK(hipHostFree(host));
   expect_misuses(3);
-  HIP_OK(hipFree(nullptr));
+  ENCORE_HIP_OK(hipFree(nullptr));
 }
 
 TEST_F(MemoryTest, FreedInItsStreamItServesUntilThen) {
   void* device = nullptr;
   int32_t host = 0;
-  HIP_OK(hipMallocAsync(&device, 4, stream_));
-  HIP_OK(hipMemsetAsync(device, 5, 4, stream_));
-  HIP_OK(hipMemcpyAsync(&host, device, 4, hipMemcpyDeviceToHost, stream_));
-  HIP_OK(hipFreeAsync(device, stream_));
-  HIP_OK(hipStreamSynchronize(stream_));
+  ENCORE_HIP_OK(hipMallocAsync(&device, 4, stream_));
+  ENCORE_HIP_OK(hipMemsetAsync(device, 5, 4, stream_));
+  ENCORE_HIP_OK(hipMemcpyAsync(&host, device, 4, hipMemcpyDeviceToHost, stream_));
+  ENCORE_HIP_OK(hipFreeAsync(device, stream_));
+  ENCORE_HIP_OK(hipStreamSynchronize(stream_));
   EXPECT_EQ(host, 0x05050505);
   EXPECT_EQ(hipFree(device), hipErrorInvalidValue);
   expect_misuses(1);
@@ -96,13 +96,13 @@ TEST_F(MemoryTest, FreedInItsStreamItServesUntilThen) {
 
 TEST_F(MemoryTest, WriteBesideAnAllocationIsFound) {
   void* device = nullptr;
-  HIP_OK(hipMalloc(&device, 12));
-  HIP_OK(static_cast<hipError_t>(poke(static_cast<int32_t*>(device), 3, 1, launch())));
-  HIP_OK(hipFree(device));
+  ENCORE_HIP_OK(hipMalloc(&device, 12));
+  ENCORE_HIP_OK(static_cast<hipError_t>(poke(static_cast<int32_t*>(device), 3, 1, launch())));
+  ENCORE_HIP_OK(hipFree(device));
   expect_misuses(1);
-  HIP_OK(hipMalloc(&device, 12));
-  HIP_OK(static_cast<hipError_t>(poke(static_cast<int32_t*>(device), -1, 1, launch())));
-  HIP_OK(hipFree(device));
+  ENCORE_HIP_OK(hipMalloc(&device, 12));
+  ENCORE_HIP_OK(static_cast<hipError_t>(poke(static_cast<int32_t*>(device), -1, 1, launch())));
+  ENCORE_HIP_OK(hipFree(device));
   expect_misuses(1);
 }
 
@@ -117,8 +117,8 @@ TEST_F(MemoryDeathTest, KernelThatLeavesItsMemoryIsNamed) {
       },
       "poke_kernel.* touches .*: byte 4096 of 256 bytes of device memory that are allocated");
   void* freed = nullptr;
-  HIP_OK(hipMalloc(&freed, 256));
-  HIP_OK(hipFree(freed));
+  ENCORE_HIP_OK(hipMalloc(&freed, 256));
+  ENCORE_HIP_OK(hipFree(freed));
   EXPECT_DEATH(
       {
         static_cast<void>(poke(static_cast<int32_t*>(freed), 2, 1, launch()));
@@ -129,11 +129,11 @@ TEST_F(MemoryDeathTest, KernelThatLeavesItsMemoryIsNamed) {
 
 TEST_F(MemoryTest, PeersAreEnabledOnce) {
   int can = 0;
-  HIP_OK(hipDeviceCanAccessPeer(&can, 0, 1));
+  ENCORE_HIP_OK(hipDeviceCanAccessPeer(&can, 0, 1));
   EXPECT_EQ(can, 1);
-  HIP_OK(hipDeviceCanAccessPeer(&can, 1, 1));
+  ENCORE_HIP_OK(hipDeviceCanAccessPeer(&can, 1, 1));
   EXPECT_EQ(can, 0);
-  HIP_OK(hipDeviceEnablePeerAccess(1, 0));
+  ENCORE_HIP_OK(hipDeviceEnablePeerAccess(1, 0));
   EXPECT_EQ(hipDeviceEnablePeerAccess(1, 0), hipErrorPeerAccessAlreadyEnabled);
   EXPECT_EQ(hipDeviceEnablePeerAccess(0, 0), hipErrorInvalidDevice);
 }

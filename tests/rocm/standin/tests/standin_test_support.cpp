@@ -18,7 +18,7 @@ namespace {
 void StandinTest::SetUp() {
   encore_standin_fail("");
   misuses_ = encore_standin_misuses();
-  HIP_OK(hipSetDevice(0));
+  ENCORE_HIP_OK(hipSetDevice(0));
   stream_ = make_stream();
 }
 

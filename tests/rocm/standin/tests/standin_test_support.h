@@ -12,7 +12,7 @@
 
 namespace encore::standin::testing {
 
-#define HIP_OK(call) ASSERT_EQ(call, hipSuccess)
+#define ENCORE_HIP_OK(call) ASSERT_EQ(call, hipSuccess)
 
 // Fixture: every test begins with devices that work, and ends with nothing held and nothing used
 // wrongly but as often as it says.
