@@ -19,8 +19,10 @@ __device__ constexpr bool has_lanes() {
   static_assert(W == 32 || W == 64);
 #if defined(ENCORE_GPU_CUDA)
   return W == 32;
-#elif defined(ENCORE_GPU_HIP) && defined(__HIP_DEVICE_COMPILE__)
-  return W == __AMDGCN_WAVEFRONT_SIZE;
+#elif defined(__GFX9__)                // CDNA
+  return W == 64;
+#elif defined(__HIP_DEVICE_COMPILE__)  // RDNA
+  return W == 32;
 #else
   return true;
 #endif
