@@ -1,6 +1,8 @@
 #include "cublas_product.h"
 
-#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
 #include <utility>
 
 namespace encore::cuda {
@@ -9,20 +11,27 @@ namespace {
 // What callers promise of every operand.
 constexpr uint32_t kAlignment = 16;
 
-}  // namespace
-
-std::string CublasProduct::name() const {
-  return "product m=" + std::to_string(shape_.m) + " n=" + std::to_string(shape_.n) +
-         " k=" + std::to_string(shape_.k) +
-         (shape_.output == gpu::Element::kF32 ? " f32" : " bf16") +
-         (shape_.accumulate ? " accumulated" : "") + (shape_.bias ? " with bias" : "");
+gpu::AlgorithmBytes to_bytes(const cublasLtMatmulAlgo_t& algorithm) {
+  const auto* begin = reinterpret_cast<const std::byte*>(&algorithm);
+  return {begin, begin + sizeof(algorithm)};
 }
 
-Result<CublasProduct> CublasProduct::create(const CublasFunctions& cublas, cublasLtHandle_t handle,
-                                            const gpu::ProductShape& shape) {
-  CublasProduct product(cublas, handle, shape);
-  ENCORE_RETURN_IF_ERROR(product.describe());
-  return product;
+// Nothing if the size is not an algorithm's. What the bytes say is checked by the library.
+std::optional<cublasLtMatmulAlgo_t> from_bytes(const gpu::AlgorithmBytes& bytes) {
+  if (bytes.size() != sizeof(cublasLtMatmulAlgo_t)) return {};
+  cublasLtMatmulAlgo_t algorithm;
+  std::memcpy(&algorithm, bytes.data(), sizeof(algorithm));
+  return algorithm;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<gpu::LibraryProduct>> CublasProduct::create(const CublasFunctions& cublas,
+                                                                   cublasLtHandle_t handle,
+                                                                   const gpu::ProductShape& shape) {
+  std::unique_ptr<CublasProduct> product(new CublasProduct(cublas, handle, shape));
+  ENCORE_RETURN_IF_ERROR(product->describe());
+  return std::unique_ptr<gpu::LibraryProduct>(std::move(product));
 }
 
 template <typename T>
@@ -63,8 +72,8 @@ Status CublasProduct::make_layout(cudaDataType_t type, int64_t rows, int64_t col
   return {};
 }
 
-Result<std::vector<cublasLtMatmulAlgo_t>> CublasProduct::candidates(int64_t workspace_bytes,
-                                                                    int count) const {
+Result<std::vector<gpu::AlgorithmBytes>> CublasProduct::candidates(int64_t workspace_bytes,
+                                                                   int count) const {
   const std::string what = "choosing an algorithm for " + name();
   cublasLtMatmulPreference_t made = nullptr;
   ENCORE_RETURN_IF_ERROR(cublas_status(*cublas_, cublas_->preference_create(&made), what));
@@ -92,25 +101,28 @@ Result<std::vector<cublasLtMatmulAlgo_t>> CublasProduct::candidates(int64_t work
   status = cublas_->heuristic(handle_, desc_.get(), w_.get(), x_.get(), y_.get(), y_.get(), made,
                               count, results.data(), &found);
   ENCORE_RETURN_IF_ERROR(cublas_status(*cublas_, status, what));
-  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  std::vector<gpu::AlgorithmBytes> algorithms;
   for (const auto& result : std::span(results).first(static_cast<size_t>(found))) {
-    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
+    if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(to_bytes(result.algo));
   }
   if (algorithms.empty()) return unimplemented(what + ": the library has none");
   return algorithms;
 }
 
-bool CublasProduct::serves(const cublasLtMatmulAlgo_t& algorithm, int64_t workspace_bytes) const {
+bool CublasProduct::serves(const gpu::AlgorithmBytes& bytes, int64_t workspace_bytes) const {
+  const std::optional<cublasLtMatmulAlgo_t> algorithm = from_bytes(bytes);
+  if (!algorithm) return false;
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = cublas_->algorithm_check(handle_, desc_.get(), w_.get(), x_.get(),
-                                                         y_.get(), y_.get(), &algorithm, &result);
+                                                         y_.get(), y_.get(), &*algorithm, &result);
   return status == CUBLAS_STATUS_SUCCESS &&
          result.workspaceSize <= static_cast<size_t>(workspace_bytes);
 }
 
-Status CublasProduct::run(const cublasLtMatmulAlgo_t& algorithm,
-                          const gpu::ProductOperands& operands, const Workspace& workspace,
-                          cudaStream_t stream) {
+Status CublasProduct::run(const gpu::AlgorithmBytes& bytes, const gpu::ProductOperands& operands,
+                          const gpu::Workspace& workspace, cudaStream_t stream) {
+  const std::optional<cublasLtMatmulAlgo_t> algorithm = from_bytes(bytes);
+  if (!algorithm) return invalid_argument("running " + name() + ": that is no algorithm");
   if (shape_.bias) {
     ENCORE_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias));
   }
@@ -118,8 +130,8 @@ Status CublasProduct::run(const cublasLtMatmulAlgo_t& algorithm,
   const float beta = shape_.accumulate ? 1.0F : 0.0F;
   const cublasStatus_t status =
       cublas_->matmul(handle_, desc_.get(), &alpha, operands.w, w_.get(), operands.x, x_.get(),
-                      &beta, operands.y, y_.get(), operands.y, y_.get(), &algorithm, workspace.data,
-                      static_cast<size_t>(workspace.bytes), stream);
+                      &beta, operands.y, y_.get(), operands.y, y_.get(), &*algorithm,
+                      workspace.data, static_cast<size_t>(workspace.bytes), stream);
   if (status == CUBLAS_STATUS_SUCCESS) return {};
   return cublas_status(*cublas_, status, "running " + name());
 }

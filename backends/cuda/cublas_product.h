@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "blas.h"
 #include "cublas_library.h"
 #include "encore/status.h"
+#include "tuned_blas.h"
 
 namespace encore::cuda {
 
@@ -24,27 +24,19 @@ struct CublasDestroy {
 template <typename T>
 using CublasObject = std::unique_ptr<T, CublasDestroy<T>>;
 
-struct Workspace {
-  void* data = nullptr;
-  int64_t bytes = 0;
-};
-
-// Holds host memory only. The functions and the handle outlive it.
-class CublasProduct {
+// The functions and the handle outlive it.
+class CublasProduct final : public gpu::LibraryProduct {
  public:
-  static Result<CublasProduct> create(const CublasFunctions& cublas, cublasLtHandle_t handle,
-                                      const gpu::ProductShape& shape);
+  static Result<std::unique_ptr<gpu::LibraryProduct>> create(const CublasFunctions& cublas,
+                                                             cublasLtHandle_t handle,
+                                                             const gpu::ProductShape& shape);
 
-  // Up to `count` algorithms that fit the workspace, the library's favourite first; at least one.
   // All give the same bits every time: partial sums of a split k are added in a fixed order.
-  // Errors: kUnimplemented if there is none.
-  Result<std::vector<cublasLtMatmulAlgo_t>> candidates(int64_t workspace_bytes, int count) const;
-
-  // Whether the algorithm computes this shape within the workspace on this device.
-  bool serves(const cublasLtMatmulAlgo_t& algorithm, int64_t workspace_bytes) const;
-
-  Status run(const cublasLtMatmulAlgo_t& algorithm, const gpu::ProductOperands& operands,
-             const Workspace& workspace, cudaStream_t stream);
+  Result<std::vector<gpu::AlgorithmBytes>> candidates(int64_t workspace_bytes,
+                                                      int count) const override;
+  bool serves(const gpu::AlgorithmBytes& bytes, int64_t workspace_bytes) const override;
+  Status run(const gpu::AlgorithmBytes& bytes, const gpu::ProductOperands& operands,
+             const gpu::Workspace& workspace, cudaStream_t stream) override;
 
  private:
   CublasProduct(const CublasFunctions& cublas, cublasLtHandle_t handle,
@@ -56,7 +48,7 @@ class CublasProduct {
                      CublasObject<cublasLtMatrixLayoutOpaque_t>* layout);
   template <typename T>
   Status set(cublasLtMatmulDescAttributes_t attribute, const T& value);
-  std::string name() const;
+  std::string name() const { return gpu::name_of(shape_); }
 
   const CublasFunctions* cublas_;
   cublasLtHandle_t handle_;

@@ -104,8 +104,7 @@ Result<gpu::FoundDevice> CudaBackend::describe(int32_t device) const {
 }
 
 Result<std::unique_ptr<gpu::Blas>> CudaBackend::make_blas(const gpu::FoundDevice&) {
-  ENCORE_ASSIGN_OR_RETURN(std::unique_ptr<gpu::Blas> blas, CublasLt::create(tuning_folder_));
-  return blas;
+  return make_cublas_lt(tuning_folder_);
 }
 
 Result<std::shared_ptr<gpu::RankPeers>> CudaBackend::make_peers(std::vector<int32_t> ordinals) {

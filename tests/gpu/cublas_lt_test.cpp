@@ -138,11 +138,11 @@ class CublasLtTest : public gpu::testing::GpuTest {
     blas_ = make({});
   }
 
-  std::unique_ptr<CublasLt> make(const std::filesystem::path& folder) {
-    Result<std::unique_ptr<CublasLt>> made = CublasLt::create(folder);
+  std::unique_ptr<gpu::Blas> make(const std::filesystem::path& folder) {
+    Result<std::unique_ptr<gpu::Blas>> made = make_cublas_lt(folder);
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     if (!made.ok()) return nullptr;
-    std::unique_ptr<CublasLt> blas = std::move(made).value();
+    std::unique_ptr<gpu::Blas> blas = std::move(made).value();
     if (!workspace_) workspace_.emplace(size_t(blas->workspace_bytes()));
     blas->set_workspace(workspace_->get());
     return blas;
@@ -158,7 +158,7 @@ class CublasLtTest : public gpu::testing::GpuTest {
   }
 
   std::optional<DeviceBuffer<std::byte>> workspace_;
-  std::unique_ptr<CublasLt> blas_;
+  std::unique_ptr<gpu::Blas> blas_;
 };
 
 // Every output, addend and bias, on edge sizes; the first pass takes the library's own choice, the
@@ -268,7 +268,7 @@ TEST_F(CublasLtTest, TuningTakesTurnsAmongWeightsAndLeavesThemAlone) {
 TEST_F(CublasLtTest, ChoicesAreKeptOnDisk) {
   ASSERT_NE(blas_, nullptr);
   const TempFolder folder;
-  const std::unique_ptr<CublasLt> first = make(folder.path());
+  const std::unique_ptr<gpu::Blas> first = make(folder.path());
   ASSERT_NE(first, nullptr);
   Product product({16, 256, 512, Element::kBF16, true, true});
   ENCORE_EXPECT_OK(first->tune(product.shape(), product.operands(), {}, stream_));
@@ -278,7 +278,7 @@ TEST_F(CublasLtTest, ChoicesAreKeptOnDisk) {
             1);
 
   // With the choice on record nothing is timed: y keeps its poison.
-  const std::unique_ptr<CublasLt> second = make(folder.path());
+  const std::unique_ptr<gpu::Blas> second = make(folder.path());
   ASSERT_NE(second, nullptr);
   product.reset();
   const std::vector<std::byte> before = product.raw();
@@ -314,7 +314,7 @@ TEST_F(CublasLtTest, ImpossibleProductsAreRefused) {
   operands = good;
   operands.y = nullptr;
   EXPECT_EQ(code(product.shape(), operands), StatusCode::kInvalidArgument);
-  Result<std::unique_ptr<CublasLt>> bare = CublasLt::create({});
+  Result<std::unique_ptr<gpu::Blas>> bare = make_cublas_lt({});
   ASSERT_TRUE(bare.ok());
   EXPECT_EQ((*bare)->multiply(product.shape(), good, stream_).code(),
             StatusCode::kFailedPrecondition);
