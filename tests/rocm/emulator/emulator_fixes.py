@@ -136,6 +136,29 @@ def pass_literals_to_lane_operations(emu):
     emu._Ctx.compile_lane_pcode, emu._Ctx.rsrc_dyn = compile_with_literal, read
 
 
+def use_whole_registers(emu):
+    """In the short encodings of 16-bit operations, RDNA 3 takes registers from v128 on for the
+    upper halves of the ones before; CDNA has no such thing, and the emulator takes it for RDNA."""
+    read_source, whole = emu._Ctx.rsrc_dyn, 17  # as 16 bits, for all but the question of halves
+
+    def read(context, offset, lane, bits=32, *rest, **named):
+        return read_source(context, offset, lane, 16 if bits == whole else bits, *rest, **named)
+
+    def compile_whole(handler):
+        def compile_instruction(instruction, context):
+            if "cdna" in type(instruction).__module__:
+                bits = instruction.canonical_op_bits
+                bits.update({name: whole for name, width in bits.items() if width == 16})
+            return handler(instruction, context)
+
+        return compile_instruction
+
+    emu._Ctx.rsrc_dyn = read
+    for kind, handler in list(emu._INST_HANDLERS.items()):
+        if handler in (emu._compile_vop12, emu._compile_vopc):
+            emu._INST_HANDLERS[kind] = compile_whole(handler)
+
+
 def store_accumulators_to_lds(emu):
     """An LDS store (CDNA) takes its data from accumulation registers if its bit acc says so; the
     emulator heeds that in loads alone."""
@@ -193,3 +216,4 @@ def apply_all(emu):
     share_lanes_of_rows(emu)
     store_accumulators_to_lds(emu)
     pass_literals_to_lane_operations(emu)
+    use_whole_registers(emu)
