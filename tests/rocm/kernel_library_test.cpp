@@ -22,7 +22,7 @@ std::set<std::string> device_kernels_of_plugin() {
   constexpr std::string_view kSuffix = ".kd";
   std::set<std::string> names;
   std::istringstream files(ENCORE_CODE_OBJECTS);
-  for (std::string path; std::getline(files, path, ';');) {
+  for (std::string path; std::getline(files, path, ':');) {
     std::ifstream file(path, std::ios::binary);
     const std::vector<char> image{std::istreambuf_iterator<char>(file),
                                   std::istreambuf_iterator<char>()};

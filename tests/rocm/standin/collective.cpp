@@ -1,10 +1,10 @@
 #include "collective.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
+#include "bf16.h"
 #include "handles.h"
 #include "memory.h"
 #include "misuse.h"
@@ -17,12 +17,6 @@ namespace {
 Handles<Communicator>& all_communicators() {
   static auto& communicators = *new Handles<Communicator>;
   return communicators;
-}
-
-float from_bf16(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-uint16_t to_bf16(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
 template <typename T, typename Add>
