@@ -10,7 +10,7 @@
 #include "cuda_nccl.h"
 #include "gpu_status.h"
 #include "kernel_trace.h"
-#include "tuning_cache.h"
+#include "tuning_option.h"
 
 namespace encore::cuda {
 namespace {
@@ -45,26 +45,15 @@ std::vector<OptionSchema> CudaBackend::option_schema() const {
                        {},
                        "Let a kernel start before the one before it has ended (programmatic "
                        "dependent launch)."};
-  OptionSchema tuning{"tuning_cache",
-                      OptionType::kString,
-                      "auto",
-                      0,
-                      -1,
-                      {},
-                      "Folder that keeps which matrix algorithms were fastest; auto is "
-                      "$XDG_CACHE_HOME/encore or ~/.cache/encore, off keeps nothing."};
   std::vector<OptionSchema> schema = GpuBackend::option_schema();
   schema.insert(schema.begin(), overlap);
-  schema.insert(schema.begin() + 2, tuning);
+  schema.insert(schema.begin() + 2, gpu::tuning_option());
   return schema;
 }
 
 Status CudaBackend::read_options(const OptionValues& options) {
   set_overlap(gpu::option_value(options, "overlap", "true") != "false");
-  const std::string folder = gpu::option_value(options, "tuning_cache", "auto");
-  tuning_folder_ = folder == "auto"  ? gpu::default_tuning_folder()
-                   : folder == "off" ? std::filesystem::path()
-                                     : std::filesystem::path(folder);
+  tuning_folder_ = gpu::tuning_folder(options);
   return {};
 }
 

@@ -78,7 +78,7 @@ Status Rocblas::multiply(const gpu::ProductShape& shape, const gpu::ProductOpera
   auto* const queue = static_cast<gpuStream_t>(stream);
   float beta = shape.accumulate ? 1.0F : 0.0F;
   if (shape.bias) {
-    if (!prepared_) return failed_precondition("a product with bias must be tuned before");
+    if (!prepared_) return unimplemented("a product with bias before any was tuned");
     gpu::ProductShape outer{0, shape.n, 1};
     gpu::ProductOperands terms;
     terms.x = static_cast<std::byte*>(workspace_) + kLibraryBytes;

@@ -7,6 +7,7 @@
 #include "gpu_status.h"
 #include "rocm_architecture.h"
 #include "rocm_rccl.h"
+#include "tuning_option.h"
 
 namespace encore::rocm {
 namespace {
@@ -38,14 +39,15 @@ BackendIdentity RocmBackend::identity() const {
 
 std::vector<OptionSchema> RocmBackend::option_schema() const {
   std::vector<OptionSchema> schema = GpuBackend::option_schema();
+  schema.push_back(gpu::tuning_option());
   schema.push_back({"blas",
                     OptionType::kEnum,
                     "auto",
                     0,
                     -1,
-                    {"auto", "rocblas", "own"},
-                    "Whose matrix products: rocBLAS's, or own kernels; auto takes rocBLAS where it "
-                    "is installed."});
+                    {"auto", "hipblaslt", "rocblas", "own"},
+                    "Whose matrix products: hipBLASLt's, rocBLAS's, or own kernels; auto takes the "
+                    "first of them that is installed and serves the device."});
   return schema;
 }
 
@@ -65,13 +67,16 @@ ProbeResult RocmBackend::probe() const {
 
 std::vector<std::pair<std::string, int64_t>> RocmBackend::stats() const {
   auto stats = GpuBackend::stats();
+  stats.emplace_back("blas.hipblaslt", blas_counts_.hipblaslt);
   stats.emplace_back("blas.rocblas", blas_counts_.rocblas);
   stats.emplace_back("blas.own", blas_counts_.own);
+  stats.emplace_back("blas.fallbacks", blas_counts_.fallbacks);
   return stats;
 }
 
 Status RocmBackend::read_options(const OptionValues& options) {
   ENCORE_ASSIGN_OR_RETURN(blas_, parse_blas(gpu::option_value(options, "blas", "auto")));
+  tuning_folder_ = gpu::tuning_folder(options);
   return {};
 }
 
@@ -91,16 +96,8 @@ Result<gpu::FoundDevice> RocmBackend::describe(int32_t device) const {
   return found;
 }
 
-// Before a library is opened nobody knows whether there is one, and own kernels serve if not.
-Status RocmBackend::check_products(const ModelSpec& spec) const {
-  if (blas_ == BlasChoice::kRocblas || spec.vocab_size % 8 == 0) return {};
-  return unimplemented("vocab_size is " + std::to_string(spec.vocab_size) +
-                       "; own kernels take multiples of 8: install rocBLAS and set "
-                       "backend.options.blas to rocblas");
-}
-
 Result<std::unique_ptr<gpu::Blas>> RocmBackend::make_blas(const gpu::FoundDevice& device) {
-  return make_rocm_blas(blas_, device.traits, blas_counts_);
+  return make_rocm_blas(blas_, device.traits, tuning_folder_, blas_counts_);
 }
 
 // Own kernels would need memory that is coherent between GPUs while a kernel runs, and no machine

@@ -1,6 +1,7 @@
 // AMD's devices as an Encore backend.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,13 +24,13 @@ class RocmBackend final : public gpu::GpuBackend {
  private:
   Status read_options(const OptionValues& options) override;
   Result<gpu::FoundDevice> describe(int32_t device) const override;
-  Status check_products(const ModelSpec& spec) const override;
   Result<std::unique_ptr<gpu::Blas>> make_blas(const gpu::FoundDevice& device) override;
   Result<std::shared_ptr<gpu::RankPeers>> make_peers(std::vector<int32_t> ordinals) override;
   // None: AMD's profilers attach from outside.
   gpu::Tracer* tracer() override { return nullptr; }
 
   BlasChoice blas_ = BlasChoice::kAuto;
+  std::filesystem::path tuning_folder_;  // of the fastest matrix algorithms; empty: kept nowhere
   BlasCounts blas_counts_;
 };
 
