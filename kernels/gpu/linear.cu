@@ -10,8 +10,8 @@ namespace {
 bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; }
 
 bool serves(const LinearShape& shape, const LinearOperands& operands) {
-  return shape.m > 0 && shape.n > 0 && shape.k > 0 && shape.n % 8 == 0 && shape.k % 8 == 0 &&
-         (shape.output == Element::kBF16 ||
+  return shape.m > 0 && shape.n > 0 && shape.k > 0 && shape.k % 8 == 0 &&
+         ((shape.output == Element::kBF16 && shape.n % 8 == 0) ||
           (shape.output == Element::kF32 && operands.bias == nullptr)) &&
          operands.x != nullptr && operands.w != nullptr && operands.y != nullptr &&
          is_aligned(operands.x) && is_aligned(operands.w) && is_aligned(operands.bias) &&

@@ -164,6 +164,16 @@ TEST_P(LinearTest, LargeBlocks) {
   }
 }
 
+// A vocabulary has any size.
+TEST_P(LinearTest, F32OutputOfAnyWidth) {
+  for (const int m : {1, 3, 8, 9, 40, 130}) {
+    check({m, 260, 72, Element::kF32});
+    check({m, 33, 64, Element::kF32});
+    check({m, 1, 64, Element::kF32, true});
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(LinearTest, BiasAndWhatYHeld) {
   for (const int m : {3, 40}) {
     for (const bool accumulate : {false, true}) {

@@ -16,7 +16,7 @@
 namespace encore::gpu {
 
 struct LinearShape {
-  int32_t m = 0, n = 0, k = 0;      // k and n multiples of 8
+  int32_t m = 0, n = 0, k = 0;      // k a multiple of 8; n too, for bf16
   Element output = Element::kBF16;  // or kF32, without bias
   bool accumulate = false;          // adds what y held
 };
