@@ -20,7 +20,6 @@ class CudaBackend final : public gpu::GpuBackend {
  private:
   Status read_options(const OptionValues& options) override;
   Result<gpu::FoundDevice> describe(int32_t device) const override;
-  Status check_products(const ModelSpec&) const override { return {}; }
   Result<std::unique_ptr<gpu::Blas>> make_blas(const gpu::FoundDevice& device) override;
   Result<std::shared_ptr<gpu::RankPeers>> make_peers(std::vector<int32_t> ordinals) override;
   gpu::Tracer* tracer() override;

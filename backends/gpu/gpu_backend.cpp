@@ -170,7 +170,6 @@ Status GpuBackend::check_model(int32_t device, const ModelSpec& spec,
                          " backend takes up to 256");
   }
   ENCORE_RETURN_IF_ERROR(lowering::check_model(spec, weights));
-  ENCORE_RETURN_IF_ERROR(check_products(spec));
   return check_device(device);
 }
 

@@ -66,8 +66,6 @@ class GpuBackend : public Backend {
   // Of options that are this vendor's alone.
   virtual Status read_options(const OptionValues& options) = 0;
   virtual Result<FoundDevice> describe(int32_t device) const = 0;
-  // What the vendor's matrix products do not take of a model; Ok if nothing.
-  virtual Status check_products(const ModelSpec& spec) const = 0;
   // For the current device.
   virtual Result<std::unique_ptr<Blas>> make_blas(const FoundDevice& device) = 0;
   virtual Result<std::shared_ptr<RankPeers>> make_peers(std::vector<int32_t> ordinals) = 0;

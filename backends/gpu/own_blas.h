@@ -19,7 +19,7 @@ class OwnBlas final : public Blas {
   Status tune(const ProductShape& shape, const ProductOperands& operands,
               std::span<const void* const> weights, void* stream) override;
   Status save_tuning() const override { return {}; }
-  // Errors, besides Blas's: kUnimplemented unless n and k are multiples of 8.
+  // Errors, besides Blas's: kUnimplemented unless k is a multiple of 8, and n too for bf16 output.
   Status multiply(const ProductShape& shape, const ProductOperands& operands,
                   void* stream) override;
 
