@@ -4,13 +4,21 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "gpu_test_support.h"
 #include "kernels/gpu/device_traits.h"
 
-namespace encore::gpu::testing {
+namespace encore::gpu {
+
+inline void PrintTo(const DeviceTraits& device, std::ostream* out) {
+  constexpr const char* kUnits[] = {"Plain", "Mma", "Mfma", "Wmma"};
+  *out << kUnits[static_cast<int32_t>(device.matrix_unit)] << device.lanes;
+}
+
+namespace testing {
 
 // The device's compute capability, 10 * major + minor; 0 on AMD.
 inline int32_t compute_capability() {
@@ -37,8 +45,7 @@ inline std::vector<DeviceTraits> all_devices() {
 }
 
 inline std::string device_name(const ::testing::TestParamInfo<DeviceTraits>& info) {
-  constexpr const char* kUnits[] = {"Plain", "Mma", "Mfma", "Wmma"};
-  return kUnits[static_cast<int32_t>(info.param.matrix_unit)] + std::to_string(info.param.lanes);
+  return ::testing::PrintToString(info.param);
 }
 
 // Whether kernels for a device like `device` run here.
@@ -52,4 +59,5 @@ inline bool is_device_here([[maybe_unused]] const DeviceTraits& device) {
 #endif
 }
 
-}  // namespace encore::gpu::testing
+}  // namespace testing
+}  // namespace encore::gpu
