@@ -151,9 +151,9 @@ Result<std::unique_ptr<lowering::DeviceGraph>> GpuDevice::end_capture() {
 
 Status GpuDevice::launch(lowering::DeviceGraph& graph) {
   ENCORE_RETURN_IF_ERROR(make_current());
-  const auto& launched = static_cast<const GpuGraph&>(graph);
+  auto& launched = static_cast<GpuGraph&>(graph);
   trace_.launched(launched.labels(), launched.num_nodes());
-  return launched.launch(stream_);
+  return launched.launch();
 }
 
 Status GpuDevice::begin_trace() {
@@ -176,12 +176,20 @@ Result<uint64_t> GpuDevice::mark() {
 Status GpuDevice::wait(uint64_t mark, int64_t timeout_us) {
   ENCORE_RETURN_IF_ERROR(make_current());
   gpuEvent_t event = events_[mark % kNumEvents];
-  if (timeout_us < 0) return gpu_status(gpuEventSynchronize(event), "waiting for the device");
+  // Whoever gives up frees what the work uses: none may be left, if the device works at all.
+  const auto ended = [&](gpuError_t error) {
+    Status status = gpu_status(error, "waiting for the device");
+    if (!status.ok()) {
+      static_cast<void>(gpu_status(gpuStreamSynchronize(stream_), "ending a failed wait"));
+    }
+    return status;
+  };
+  if (timeout_us < 0) return ended(gpuEventSynchronize(event));
   using Clock = std::chrono::steady_clock;
   const Clock::time_point deadline = Clock::now() + std::chrono::microseconds(timeout_us);
   while (true) {
     const gpuError_t error = gpuEventQuery(event);
-    if (error != gpuErrorNotReady) return gpu_status(error, "waiting for the device");
+    if (error != gpuErrorNotReady) return ended(error);
     static_cast<void>(gpuGetLastError());  // not an error, but the run-time keeps it as one
     if (Clock::now() >= deadline) {
       if (ops_->collectives() != nullptr) {

@@ -18,7 +18,7 @@ int64_t free_bytes() {
 
 Result<std::unique_ptr<GpuGraph>> GpuGraph::create(gpuGraph_t graph, gpuStream_t stream,
                                                    MemoryAccount& account) {
-  std::unique_ptr<GpuGraph> made(new GpuGraph);
+  std::unique_ptr<GpuGraph> made(new GpuGraph(stream));
   size_t num_nodes = 0;
   ENCORE_RETURN_IF_ERROR(
       gpu_status(gpuGraphGetNodes(graph, nullptr, &num_nodes), "counting a graph's nodes"));
@@ -39,13 +39,18 @@ Result<std::unique_ptr<GpuGraph>> GpuGraph::create(gpuGraph_t graph, gpuStream_t
   return made;
 }
 
+// HIP does not say what becomes of a launch that has not ended; a step that failed in its midst may
+// have left one.
 GpuGraph::~GpuGraph() {
-  if (executable_ != nullptr) static_cast<void>(gpuGraphExecDestroy(executable_));
+  if (executable_ == nullptr) return;
+  if (launched_) static_cast<void>(gpu_status(gpuStreamSynchronize(stream_), "ending a graph"));
+  static_cast<void>(gpuGraphExecDestroy(executable_));
 }
 
-Status GpuGraph::launch(gpuStream_t stream) const {
+Status GpuGraph::launch() {
   if (executable_ == nullptr) return {};
-  return gpu_status(gpuGraphLaunch(executable_, stream), "launching a graph");
+  launched_ = true;
+  return gpu_status(gpuGraphLaunch(executable_, stream_), "launching a graph");
 }
 
 }  // namespace encore::gpu

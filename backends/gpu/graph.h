@@ -15,7 +15,8 @@ namespace encore::gpu {
 
 class GpuGraph final : public lowering::DeviceGraph {
  public:
-  // Instantiates `graph` (which stays the caller's) and puts it on the device. The account counts
+  // Instantiates `graph` (which stays the caller's) and puts it on the device of `stream`, where it
+  // will be launched, and which it is outlived by. The account counts
   // it as an allocation, without its bytes: see executable_bytes().
   // Errors: kOutOfMemory; kInternal.
   static Result<std::unique_ptr<GpuGraph>> create(gpuGraph_t graph, gpuStream_t stream,
@@ -31,11 +32,13 @@ class GpuGraph final : public lowering::DeviceGraph {
   const NodeLabels& labels() const { return labels_; }
   void set_labels(NodeLabels labels) { labels_ = std::move(labels); }
 
-  Status launch(gpuStream_t stream) const;
+  Status launch();
 
  private:
-  GpuGraph() = default;
+  explicit GpuGraph(gpuStream_t stream) : stream_(stream) {}
 
+  gpuStream_t stream_;
+  bool launched_ = false;
   gpuGraphExec_t executable_ = nullptr;
   int64_t executable_bytes_ = 0;
   int32_t num_nodes_ = 0;

@@ -307,7 +307,7 @@ Result<float> LinearTiming::replay_us(int replays, const std::function<Status()>
   auto executable = GpuGraph::create(graph, stream, account_);
   static_cast<void>(gpuGraphDestroy(graph));
   if (!executable.ok()) return executable.status();
-  const auto launch = [&](int) { return (*executable)->launch(stream); };
+  const auto launch = [&](int) { return (*executable)->launch(); };
   if (replays > 1) ENCORE_RETURN_IF_ERROR(launch(0));
   return timer_->measure_us(stream, replays, launch);
 }
