@@ -31,7 +31,8 @@ class ProductOperation final : public Operation {
     for (const std::string& fault :
          {fault_of(args_.a, extent(args_.m, args_.a_stride, args_.k) * sizeof(uint16_t)),
           fault_of(args_.b, extent(args_.n, args_.b_stride, args_.k) * sizeof(uint16_t)),
-          fault_of(args_.d, extent(args_.n, args_.d_stride, args_.m) * element)}) {
+          fault_of(args_.d, extent(args_.n, args_.d_stride, args_.m) * element),
+          args_.bias == nullptr ? "" : fault_of(args_.bias, args_.m * sizeof(uint16_t))}) {
       if (fault.empty()) continue;
       note_misuse("a product with " + fault);
       return hipErrorIllegalAddress;
@@ -52,6 +53,7 @@ class ProductOperation final : public Operation {
       const uint16_t* a = args_.a + int64_t{row} * args_.a_stride;
       float sum = 0.0F;
       for (int32_t i = 0; i < args_.k; ++i) sum += from_bf16(a[i]) * b[static_cast<size_t>(i)];
+      if (args_.bias != nullptr) sum += from_bf16(args_.bias[row]);
       store(int64_t{column} * args_.d_stride + row, sum);
     }
   }

@@ -1,4 +1,4 @@
-// Matrix products: what the stand-in for rocBLAS is made of.
+// Matrix products: what the stand-ins for rocBLAS and hipBLASLt are made of.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace encore::standin {
 
-// d = op(a)^T b + beta d, column by column as in BLAS: a [k, m], b [k, n], both bf16; d [m, n].
+// d = a^T b + beta d + bias, column by column as in BLAS: a [k, m], b [k, n], both bf16; d [m, n].
 struct ProductArgs {
   int32_t m = 0;
   int32_t n = 0;
@@ -20,7 +20,8 @@ struct ProductArgs {
   float beta = 0.0F;  // 0: d is not read
   void* d = nullptr;
   int32_t d_stride = 0;
-  bool d_is_f32 = false;  // else bf16
+  bool d_is_f32 = false;           // else bf16
+  const uint16_t* bias = nullptr;  // [m] bf16, added to every column; null: none
 };
 
 // Sums run over k in order, in f32.

@@ -1,5 +1,5 @@
-// What librocblas.so.0 asks of the stand-in's libamdhip64, which has the streams. `name` is the
-// function whose failures a test may have planned.
+// What librocblas.so.0 and libhipblaslt.so.0 ask of the stand-in's libamdhip64, which has the
+// streams. `name` is the function whose failures a test may have planned.
 #pragma once
 
 #include <hip/hip_runtime_api.h>
