@@ -1,7 +1,10 @@
 // The encore binary on a machine without an AMD GPU: it says so, and runs nothing elsewhere.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -65,8 +68,10 @@ TEST_F(WithoutAmdGpuTest, NothingRunsOnTheCpuInstead) {
   }
 }
 
-// The plugin as it is built, but for the name of the run-time library, which no machine has.
-std::string plugin_without_its_library() {
+// A tree with the program and the plugin as they are built, but for the name of the run-time
+// library, which no machine has.
+std::string tree_without_the_library() {
+  namespace fs = std::filesystem;
   std::ifstream built(ENCORE_ROCM_PLUGIN, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(built)), {});
   const std::string name = "libamdhip64.so." ENCORE_HIP_MAJOR;
@@ -76,10 +81,35 @@ std::string plugin_without_its_library() {
     ++changed;
   }
   EXPECT_GT(changed, 0U);
-  const std::string path = make_folder("rocm") + "/encore_backend_rocm.so";
-  std::ofstream(path, std::ios::binary) << bytes;
-  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  return path;
+  const fs::path tree = make_folder("rocm");
+  const fs::path plugins = tree / "lib/encore/plugins";
+  for (const fs::path& folder : {tree / "bin", tree / "lib", tree / "lib/encore", plugins}) {
+    fs::create_directory(folder);
+    fs::permissions(folder, fs::perms::owner_all);
+  }
+  fs::copy_file(ENCORE_BINARY, tree / "bin/encore");
+  fs::copy_file(fs::path(ENCORE_ROCM_PLUGIN).parent_path() / "rocm.plugin.yaml",
+                plugins / "rocm.plugin.yaml");
+  const fs::path plugin = plugins / "encore_backend_rocm.so";
+  std::ofstream(plugin, std::ios::binary) << bytes;
+  fs::permissions(plugin, fs::perms::owner_all);
+  return tree;
+}
+
+struct ShellResult {
+  int exit_code = -1;
+  std::string text;  // of both streams
+};
+
+ShellResult run_shell(const std::string& command) {
+  ShellResult result;
+  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+  std::array<char, 4096> buffer{};
+  for (size_t got = 0; (got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    result.text.append(buffer.data(), got);
+  }
+  result.exit_code = WEXITSTATUS(::pclose(pipe));
+  return result;
 }
 
 TEST(WithoutRuntimeTest, TheMissingLibraryIsNamedWithItsPackage) {
@@ -88,16 +118,17 @@ TEST(WithoutRuntimeTest, TheMissingLibraryIsNamedWithItsPackage) {
                                              "  path: " ENCORE_GOLDEN_MODELS
                                              "/tiny_llama\n"
                                              "backend:\n"
-                                             "  name: rocm\n"
-                                             "plugins:\n"
-                                             "  load: [" +
-                                                 plugin_without_its_library() + "]\n");
-  const CommandResult result = run_encore({"run", config, "--prompt", "hello"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(result.out, "");
-  EXPECT_THAT(result.err, HasSubstr("libraries not found: libamdhip64.so.0 (needed by "));
-  EXPECT_THAT(result.err, HasSubstr("usually in AMD's repository: hip-runtime-amd"));
-  EXPECT_THAT(result.err, HasSubstr("install them or add their folder to LD_LIBRARY_PATH"));
+                                             "  name: rocm\n");
+  const std::string encore = tree_without_the_library() + "/bin/encore ";
+  for (const std::string& command :
+       {"run " + config + " --prompt hello", "doctor " + config, std::string("plugins list")}) {
+    const ShellResult result = run_shell(encore + command);
+    EXPECT_EQ(result.exit_code, command == "plugins list" ? 0 : 2) << command;
+    EXPECT_THAT(result.text, HasSubstr("libraries not found: libamdhip64.so.0 (needed by "))
+        << command;
+    EXPECT_THAT(result.text, HasSubstr("usually in AMD's repository: hip-runtime-amd")) << command;
+    EXPECT_THAT(result.text, HasSubstr("LD_LIBRARY_PATH")) << command;
+  }
 }
 
 }  // namespace
