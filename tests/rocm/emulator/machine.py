@@ -22,6 +22,7 @@ SHUFFLED = "shuffled"  # a random wave for a random few instructions
 ORDERS = (FORWARD, REVERSE, SHUFFLED)
 
 LDS_LIMIT_BYTES = 64 * 1024
+SCALAR_REGISTERS = 106  # and then VCC and others that instructions name
 MAX_INSTRUCTIONS_PER_WAVE = 5_000_000
 
 
@@ -160,6 +161,10 @@ class Machine:
         threads = block.x * block.y * block.z
         state = emu.WaveState(min(width, threads - first), width)
         state.pc = kernel.entry
+        for register in range(SCALAR_REGISTERS):
+            state._write_sgpr(register, 0xFFFFFFFF)
+        for registers in (state.vgpr_buf, state.accvgpr_buf):
+            ctypes.memset(registers._buf.va_addr, POISON, 4 * 256 * width)
         scratch = None
         if kernel.private_segment_bytes:
             scratch = GuardedBytes(kernel.private_segment_bytes * width)
