@@ -54,12 +54,15 @@ Result<Ticket> StepRunner::submit(const ForwardBatch& batch, const StepOutput& o
   const PaddedSize padded = padded_size(batch, checked.bucket);
   ENCORE_RETURN_IF_ERROR(context_->stage(batch, output, padded.tokens, padded.requests));
   const Result<Matrix> logits = execute(batch, checked.bucket);
-  if (logits.ok()) return context_->finish(batch, output, *logits);
-  // What was enqueued reads the staged inputs, and the next step overwrites them.
+  const Result<Ticket> ticket = logits.ok() ? context_->finish(batch, output, *logits)
+                                            : Result<Ticket>(logits.status());
+  if (ticket.ok()) return ticket;
+  // What was enqueued reads the staged inputs, which the next step overwrites, and writes to the
+  // caller's memory, which is the caller's again.
   if (const auto mark = device.mark(); mark.ok()) {
     static_cast<void>(device.wait(*mark, kFailedStepTimeoutUs));
   }
-  return logits.status();
+  return ticket.status();
 }
 
 Result<std::vector<TraceEvent>> StepRunner::trace(const ForwardBatch& batch,
