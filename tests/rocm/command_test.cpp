@@ -34,11 +34,11 @@ class RocmCommandTest : public ::testing::Test {
   }
   // Limits as small as kernels on the host want them.
   static std::string config(const std::string& backend) {
+    const std::string options = backend == "rocm" ? "  options: {blas: rocblas}\n" : "";
     return write_temporary(backend + ".yaml", "model:\n  path: " ENCORE_GOLDEN_MODELS
                                               "/tiny_llama\n"
                                               "backend:\n  name: " +
-                                                  backend +
-                                                  "\n"
+                                                  backend + "\n" + options +
                                                   "scheduler:\n"
                                                   "  max_running_requests: 2\n"
                                                   "  max_tokens_per_step: 32\n"

@@ -1,5 +1,6 @@
 // Captures and graphs.
 #include <algorithm>
+#include <utility>
 
 #include "call.h"
 #include "capture.h"
@@ -24,11 +25,16 @@ hipError_t hipStreamBeginCapture(hipStream_t handle, hipStreamCaptureMode mode) 
 }
 
 hipError_t hipStreamEndCapture(hipStream_t handle, hipGraph_t* graph) {
-  return call("hipStreamEndCapture", CallKind::kRelease, [&](Lock&) {
+  *graph = nullptr;
+  const hipError_t error = call("hipStreamEndCapture", CallKind::kRelease, [&](Lock&) {
     Stream* stream = standin::find_stream(handle);
     if (stream == nullptr) return hipErrorInvalidHandle;
     return standin::end_capture(*stream, graph);
   });
+  if (error == hipSuccess || *graph == nullptr) return error;
+  const Lock lock(standin::run_time_mutex());  // a failure that was planned: no graph
+  standin::graphs().remove(std::exchange(*graph, nullptr));
+  return error;
 }
 
 hipError_t hipStreamGetCaptureInfo_v2(hipStream_t handle, hipStreamCaptureStatus* status,
