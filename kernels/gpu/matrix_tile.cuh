@@ -134,7 +134,11 @@ __device__ __forceinline__ void wmma_16x16x16(float (&c)[8], const uint32_t (&a)
 // The value of lane `lane ^ 16`, in warps of 32.
 __device__ __forceinline__ uint32_t swap_halves(uint32_t value) {
 #if defined(ENCORE_GPU_HIP) && defined(__GFX11__)
-  return __builtin_amdgcn_permlanex16(value, value, 0x76543210, 0xfedcba98, true, false);
+  uint32_t other = __builtin_amdgcn_permlanex16(value, value, 0x76543210, 0xfedcba98, true, false);
+  // Keeps it here, where all lanes are: clang 19 moves it, and what made `value`, into a branch
+  // that only some of them take.
+  asm volatile("" : "+v"(other));
+  return other;
 #else
   return shuffle_xor<32>(value, 16);
 #endif
