@@ -55,7 +55,6 @@ hipError_t hipStreamSynchronize(hipStream_t handle) {
   });
 }
 
-// Each poll finds that one more operation has run.
 hipError_t hipStreamQuery(hipStream_t handle) {
   return call("hipStreamQuery", CallKind::kWork, [&](Lock&) {
     Stream* stream = standin::find_stream(handle);
@@ -63,10 +62,11 @@ hipError_t hipStreamQuery(hipStream_t handle) {
     const hipError_t error = standin::forbid_waiting(*stream);
     if (error != hipSuccess) return error;
     if (stream->queue.empty()) return hipSuccess;
-    standin::advance(*stream);
+    const auto last = stream->queue.back().completion;
+    const bool done = standin::poll(*last);
     const hipError_t loss = standin::loss_of(stream->device);
     if (loss != hipSuccess) return loss;
-    return stream->queue.empty() ? hipSuccess : hipErrorNotReady;
+    return done ? hipSuccess : hipErrorNotReady;
   });
 }
 
@@ -118,17 +118,17 @@ hipError_t hipEventSynchronize(hipEvent_t event) {
   });
 }
 
-// Each poll finds that one more operation has run.
 hipError_t hipEventQuery(hipEvent_t event) {
   return call("hipEventQuery", CallKind::kWork, [&](Lock&) {
     if (!standin::events().has(event)) return hipErrorInvalidHandle;
     const hipError_t error = standin::forbid_waiting(*event);
     if (error != hipSuccess) return error;
-    if (event->record == nullptr || event->record->done) return hipSuccess;
-    standin::advance(*event->record->stream);
+    const auto awaited = event->record;
+    if (awaited == nullptr || awaited->done) return hipSuccess;
+    const bool done = standin::poll(*awaited);
     const hipError_t loss = standin::loss_of(event->device);
     if (loss != hipSuccess) return loss;
-    return event->record->done ? hipSuccess : hipErrorNotReady;
+    return done ? hipSuccess : hipErrorNotReady;
   });
 }
 

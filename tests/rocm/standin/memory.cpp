@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,7 +64,19 @@ void keep_freed(const Allocation& memory) {
 // ---- Faults ----
 
 thread_local const char* running = nullptr;
-thread_local struct sigaction previous_action;
+
+// As the kernel keeps it: what the C library restores is not quite what was there.
+struct KernelAction {
+  void* handler;
+  unsigned long flags;
+  void* restorer;
+  uint64_t mask;
+};
+thread_local KernelAction previous_action;
+
+void exchange_action(const KernelAction* action, KernelAction* previous) {
+  syscall(SYS_rt_sigaction, SIGSEGV, action, previous, sizeof(KernelAction::mask));
+}
 
 void on_fault(int, siginfo_t* info, void*) {
   std::array<char, 512> text{};
@@ -87,7 +100,7 @@ void on_fault(int, siginfo_t* info, void*) {
                            static_cast<const void*>(at));
   }
   static_cast<void>(!write(STDERR_FILENO, text.data(), static_cast<size_t>(length)));
-  sigaction(SIGSEGV, &previous_action, nullptr);  // the access faults again, as without us
+  exchange_action(&previous_action, nullptr);  // the access faults again, as without us
 }
 
 }  // namespace
@@ -177,9 +190,10 @@ FaultMessage::FaultMessage(const char* what) {
   struct sigaction action {};
   action.sa_sigaction = &on_fault;
   action.sa_flags = SA_SIGINFO;
-  sigaction(SIGSEGV, &action, &previous_action);
+  exchange_action(nullptr, &previous_action);
+  sigaction(SIGSEGV, &action, nullptr);
 }
 
-FaultMessage::~FaultMessage() { sigaction(SIGSEGV, &previous_action, nullptr); }
+FaultMessage::~FaultMessage() { exchange_action(&previous_action, nullptr); }
 
 }  // namespace encore::standin

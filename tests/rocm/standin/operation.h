@@ -34,6 +34,7 @@ struct Completion {
   bool done = false;
   double milliseconds = 0.0;  // when; since some time
   Stream* stream = nullptr;   // in which it was enqueued
+  int polls = 0;              // how often somebody has asked
 };
 
 // Waits for another operation.

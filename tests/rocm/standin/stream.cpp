@@ -102,6 +102,15 @@ bool advance(Stream& stream) {
   return advance_from(stream, path);
 }
 
+bool poll(Completion& awaited) {
+  constexpr int kMaxDoublings = 20;
+  const int operations = 1 << std::min(awaited.polls++, kMaxDoublings);
+  for (int i = 0; i < operations && !awaited.done; ++i) {
+    if (!advance(*awaited.stream)) break;
+  }
+  return awaited.done;
+}
+
 void run_until(Lock& lock, Stream& stream, const std::function<bool()>& done) {
   while (!done()) {
     if (!advance(stream)) news().wait_for(lock, kPatience);

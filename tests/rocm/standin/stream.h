@@ -45,6 +45,10 @@ std::shared_ptr<Completion> push(Stream& stream, std::shared_ptr<Operation> oper
 // Runs the first operation of the stream, or one that it waits for. False if none can run now.
 bool advance(Stream& stream);
 
+// What a poll does: the first runs one operation, and each further one twice as many as that
+// before, as long as any can run and the awaited one has not. Whether that has.
+bool poll(Completion& awaited);
+
 // Runs operations of the stream and those that it waits for until done(); lets other threads
 // enqueue what is missing.
 void run_until(Lock& lock, Stream& stream, const std::function<bool()>& done);

@@ -25,9 +25,9 @@ TEST_F(StreamTest, BufferThatIsReusedTooEarlyIsCopiedAsItIsThen) {
   EXPECT_EQ(read(device, 1)[0], 2);
 }
 
-TEST_F(StreamTest, EachPollRunsOneOperation) {
+TEST_F(StreamTest, FirstPollRunsOneOperationAndEachFurtherOneTwiceAsMany) {
   int32_t* device = make_numbers(1);
-  for (int i = 0; i < 3; ++i) ENCORE_HIP_OK(hipMemsetAsync(device, i, 4, stream_));
+  for (int i = 0; i < 4; ++i) ENCORE_HIP_OK(hipMemsetAsync(device, i, 4, stream_));
   EXPECT_EQ(hipStreamQuery(stream_), hipErrorNotReady);
   EXPECT_EQ(hipStreamQuery(stream_), hipErrorNotReady);
   EXPECT_EQ(hipStreamQuery(stream_), hipSuccess);
