@@ -164,7 +164,7 @@ class RocmBlasTest : public gpu::testing::GpuTest {
 };
 
 // Large enough that the slow algorithm shows on a busy machine.
-constexpr ProductShape kTimed = {16, 128, 256};
+constexpr ProductShape kTimed = {8, 64, 256};
 // For which hipBLASLt has nothing.
 constexpr ProductShape kShort = {4, 16, 16};
 
@@ -211,7 +211,7 @@ TEST_F(RocmBlasTest, AnAlgorithmWhoseBitsDifferIsNamedInTheLog) {
   encore_standin_fail("hipblasLtMatmul algorithm 4:1:7,hipblasLtMatmul algorithm 4:2:7");
   Product product(kTimed);
   ASSERT_TRUE(tune(product).ok());
-  EXPECT_THAT(log_, Contains(HasSubstr("blas_bits_differ: an algorithm for product m=16 n=128")));
+  EXPECT_THAT(log_, Contains(HasSubstr("blas_bits_differ: an algorithm for product m=8 n=64")));
   encore_standin_fail("");
   expect_right(product);
   EXPECT_EQ(runs(), (std::array<int64_t, 4>{1, 0, 0, 0}));
@@ -255,7 +255,7 @@ TEST_F(RocmBlasTest, ChoicesAreKeptOnDiskAndServeOtherRowCounts) {
   encore_standin_fail("");
   ASSERT_TRUE(tune(product).ok());
   EXPECT_EQ(runs(), (std::array<int64_t, 4>{}));  // nothing is timed
-  Product fewer({9, kTimed.n, kTimed.k});
+  Product fewer({5, kTimed.n, kTimed.k});
   expect_right(fewer);
   EXPECT_EQ(runs(), (std::array<int64_t, 4>{0, 0, 0, 1}));
 }
@@ -297,7 +297,7 @@ TEST_F(RocmBlasTest, AProductThatFailsIsAnError) {
   encore_standin_fail((std::string("hipblasLtMatmul algorithm 1:1:") + kInternalError).c_str());
   const Status status = multiply(product);
   EXPECT_EQ(status.code(), StatusCode::kInternal);
-  EXPECT_EQ(status.message(), "running product m=16 n=128 k=256 bf16: hipBLASLt status 6");
+  EXPECT_EQ(status.message(), "running product m=8 n=64 k=256 bf16: hipBLASLt status 6");
   EXPECT_EQ(counts_.fallbacks, 0);
 }
 

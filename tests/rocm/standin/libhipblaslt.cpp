@@ -1,7 +1,8 @@
 // libhipblaslt.so.0: of hipBLASLt what the plugin calls, as ROCm 5.7 has it, over the stand-in's
 // run-time. It knows four algorithms, in this order:
 //
-//   1  computes three times as much as it must, into the workspace
+//   1  computes three times as much as it must, into the workspace; 40 times for k of 256 and more,
+//      so that it is the slowest on a busy machine too
 //   2  is fast, and gives other bits every other time
 //   3  is refused when it is to run
 //   4  is fast
@@ -34,6 +35,7 @@ constexpr int32_t kTranspose = 112;
 constexpr uint32_t kBias = 4;  // an epilogue
 constexpr int kVersion = 300;  // 0.3.0
 constexpr int kMinK = 32;
+constexpr int kSlowerK = 256;
 enum Attribute : int {
   kOperationA = 0,
   kOperationB = 1,
@@ -217,7 +219,8 @@ ENCORE_EXPORT int hipblasLtMatmul(Handle* handle, const Desc* desc, const void* 
     auto waste = args_of(*a, *b, *d, a_data, b_data, workspace);
     waste.d_stride = waste.m;
     waste.d_is_f32 = true;
-    for (int i = 0; i < 2; ++i) {
+    const int wasted = waste.k >= kSlowerK ? 40 : 2;
+    for (int i = 0; i < wasted; ++i) {
       if (const int failed = run("hipblasLtMatmul waste", waste, stream); failed != 0)
         return failed;
     }
