@@ -1,4 +1,4 @@
-"""What a case is: inputs, one or more launches, and what float64 arithmetic says they should give."""
+"""What a case is: inputs, launches, and what float64 arithmetic says they should give."""
 
 from dataclasses import dataclass, field
 from typing import Callable

@@ -51,9 +51,7 @@ class _Step:
         q[: self.num_tokens, :width] = _encode(
             random.standard_normal((self.num_tokens, width)), element
         )
-        pages = device.empty(
-            (num_pages, 2, kv.num_kv_heads, kv.page_size, kv.head_dim), np.uint16
-        )
+        pages = device.empty((num_pages, 2, kv.num_kv_heads, kv.page_size, kv.head_dim), np.uint16)
         self.keys_and_values = []  # of each request: [2, kv heads, tokens, head_dim]
         for r, (_, length) in enumerate(requests):
             drawn = _encode(
@@ -106,7 +104,9 @@ class _Step:
         return float("inf") if np.isnan(found).any() else float(worst)
 
 
-def _attention(device: Device, shape, requests, plain: bool, decode_only: bool, processors) -> Result:
+def _attention(
+    device: Device, shape, requests, plain: bool, decode_only: bool, processors
+) -> Result:
     max_requests = len(requests) + 2
     step = _Step(device, shape, requests, max_requests)
     bounds = AttentionBounds(step.max_tokens, max_requests, decode_only, processors)
@@ -117,9 +117,7 @@ def _attention(device: Device, shape, requests, plain: bool, decode_only: bool, 
     workspace_bytes = library.size("attention_workspace_bytes", shape, bounds, path)
     workspace = device.empty((max(workspace_bytes, 16),), np.uint8)
     workspace[...] = 0
-    library.call(
-        "attention_plan", shape, bounds, path, step.inputs, pointers=[address(workspace)]
-    )
+    library.call("attention_plan", shape, bounds, path, step.inputs, pointers=[address(workspace)])
     args = AttentionArgs(
         step.inputs,
         step.pages,

@@ -12,7 +12,11 @@ def _linear(device: Device, m, n, k, output, bias: bool, accumulate: bool, proce
     added = rounded(random.standard_normal(n)) if bias else np.zeros(n)
     before = rounded(4 * random.standard_normal((m, n)))
     if output == F32:
-        y = device.copy(before.astype(np.float32)) if accumulate else device.empty((m, n), np.float32)
+        y = (
+            device.copy(before.astype(np.float32))
+            if accumulate
+            else device.empty((m, n), np.float32)
+        )
     else:
         y = device.bf16(before) if accumulate else device.empty((m, n), np.uint16)
     operands = LinearOperands(

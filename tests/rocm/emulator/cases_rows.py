@@ -2,7 +2,18 @@
 
 import numpy as np
 
-from case import BF16_TOLERANCE, Case, Device, Result, different, from_bf16, relative_error, rounded, to_bf16, untouched
+from case import (
+    BF16_TOLERANCE,
+    Case,
+    Device,
+    Result,
+    different,
+    from_bf16,
+    relative_error,
+    rounded,
+    to_bf16,
+    untouched,
+)
 from kernel_library import AddBiasArgs, EmbedArgs, GatherRowsArgs, RmsNormArgs, SiluMulArgs, address
 
 
@@ -41,7 +52,11 @@ def _gather(device: Device, columns: int) -> Result:
     index = np.array([5, 0, 5, 77777, -3], np.int32)
     y = device.empty((maximum, columns), np.uint16)
     args = GatherRowsArgs(
-        device.live_rows(live, maximum), address(device.copy(index)), address(x), address(y), columns
+        device.live_rows(live, maximum),
+        address(device.copy(index)),
+        address(x),
+        address(y),
+        columns,
     )
     device.library.call("gather_rows", args)
     expected = np.zeros((maximum, columns), np.uint16)
@@ -54,7 +69,9 @@ def _silu_mul(device: Device, columns: int) -> Result:
     live, maximum = 3, 4
     x = rounded(4 * random.standard_normal((maximum, 2 * columns)))
     y = device.empty((maximum, columns), np.uint16)
-    args = SiluMulArgs(device.live_rows(live, maximum), address(device.bf16(x)), address(y), columns)
+    args = SiluMulArgs(
+        device.live_rows(live, maximum), address(device.bf16(x)), address(y), columns
+    )
     device.library.call("silu_mul", args)
     gate, up = x[:live, :columns], x[:live, columns:]
     expected = gate / (1 + np.exp(-gate)) * up

@@ -110,7 +110,9 @@ def _rows(vocab: int) -> list[_Row]:
         _Row(logits(), top_k=7, **seeded),
         _Row(logits(), top_p=0.6, **seeded),
         _Row(logits(), min_p=0.1, **seeded),
-        _Row(best, seen=seen, pending=7, top_k=40, top_p=0.9, num_logprobs=4, **penalties, **seeded),
+        _Row(
+            best, seen=seen, pending=7, top_k=40, top_p=0.9, num_logprobs=4, **penalties, **seeded
+        ),
         _Row(nan),
         _Row(infinite, **seeded),
         _Row(nothing, **seeded),
@@ -192,7 +194,9 @@ def _sample(device: Device, vocab: int) -> Result:
             wrong += int(tokens[i] != -1)
         else:
             wrong += int(not row.accepts(int(tokens[i]), valid))
-    error = _logprob_error(rows, valid, *[outputs[name] for name in outputs if name != "row_status"])
+    error = _logprob_error(
+        rows, valid, *[outputs[name] for name in outputs if name != "row_status"]
+    )
     return Result(error if not wrong else np.inf, 1e-5, list(outputs.values()))
 
 

@@ -54,7 +54,9 @@ def _unbundle(file: bytes) -> bytes:
             objects.append(file[offset : offset + size])
         at += 24 + name_bytes
     if len(objects) != 1:
-        raise ValueError(f"an offload bundle of {len(objects)} code objects; give one architecture's")
+        raise ValueError(
+            f"an offload bundle of {len(objects)} code objects; give one architecture's"
+        )
     return objects[0]
 
 
@@ -65,12 +67,16 @@ class CodeObject:
         with open(path, "rb") as file:
             self._file = _unbundle(file.read())
         if self._file[:4] != b"\x7fELF" or self._file[18:20] != b"\xe0\x00":
-            raise ValueError(f"{path}: not an AMDGPU ELF file; give what clang's --cuda-device-only writes")
+            raise ValueError(
+                f"{path}: not an AMDGPU ELF file; give what clang's --cuda-device-only writes"
+            )
         self._memory = mmap.mmap(-1, self._load_bytes())
         self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         for kind, offset, address, bytes_in_file in self._segments():
             if kind == PT_LOAD:
-                self._memory[address : address + bytes_in_file] = self._file[offset : offset + bytes_in_file]
+                self._memory[address : address + bytes_in_file] = self._file[
+                    offset : offset + bytes_in_file
+                ]
         self.target = ""
         self.kernels: dict[str, Kernel] = {}
         symbols = self._symbols()
@@ -104,7 +110,10 @@ class CodeObject:
     def _sections(self):
         (table,) = struct.unpack_from("<Q", self._file, 40)
         entry_bytes, count = struct.unpack_from("<HH", self._file, 58)
-        return [struct.unpack_from("<IIQQQQIIQQ", self._file, table + i * entry_bytes) for i in range(count)]
+        return [
+            struct.unpack_from("<IIQQQQIIQQ", self._file, table + i * entry_bytes)
+            for i in range(count)
+        ]
 
     def _symbols(self) -> dict[str, int]:
         sections = self._sections()
@@ -148,5 +157,7 @@ class CodeObject:
             vgprs=entry[".vgpr_count"],
             sgprs=entry[".sgpr_count"],
             vgpr_spills=entry[".vgpr_spill_count"],
-            arguments=[Argument(a[".offset"], a[".size"], a[".value_kind"]) for a in entry.get(".args", [])],
+            arguments=[
+                Argument(a[".offset"], a[".size"], a[".value_kind"]) for a in entry.get(".args", [])
+            ],
         )

@@ -90,7 +90,9 @@ class Machine:
         self.launched.append(name)
         lds_bytes = kernel.group_segment_bytes + dynamic_lds_bytes
         if lds_bytes > LDS_LIMIT_BYTES:
-            raise ValueError(f"{name}: {lds_bytes} bytes of LDS; a work-group has {LDS_LIMIT_BYTES}")
+            raise ValueError(
+                f"{name}: {lds_bytes} bytes of LDS; a work-group has {LDS_LIMIT_BYTES}"
+            )
         kernarg = self._kernarg(kernel, grid, block, dynamic_lds_bytes, arguments)
         packet = self._dispatch_packet(kernel, grid, block, lds_bytes, kernarg.address)
         lds = GuardedBytes(max(lds_bytes, 4), alignment=4)
@@ -99,7 +101,9 @@ class Machine:
                 for y in range(grid.y):
                     for x in range(grid.x):
                         ctypes.memset(lds.address, POISON, max(lds_bytes, 4))
-                        self._run_group(kernel, Dim3(x, y, z), block, lds, kernarg.address, packet.address)
+                        self._run_group(
+                            kernel, Dim3(x, y, z), block, lds, kernarg.address, packet.address
+                        )
 
     def _kernarg(self, kernel: Kernel, grid, block, dynamic_lds_bytes, arguments) -> GuardedBytes:
         segment = GuardedBytes(kernel.kernarg_bytes)
@@ -156,7 +160,9 @@ class Machine:
 
     # One wave, as the kernel descriptor asks: user registers, then work-group ids, then work-item
     # ids packed into v0 (10 bits each). All other registers are poisoned.
-    def _wave(self, kernel: Kernel, group, block, first: int, lds, kernarg: int, packet: int) -> _Wave:
+    def _wave(
+        self, kernel: Kernel, group, block, first: int, lds, kernarg: int, packet: int
+    ) -> _Wave:
         emu, width = self._emu, kernel.wavefront_size
         threads = block.x * block.y * block.z
         state = emu.WaveState(min(width, threads - first), width)
@@ -220,7 +226,9 @@ class Machine:
     @staticmethod
     def _scratch_resource(address: int, kernel: Kernel) -> int:
         records = kernel.private_segment_bytes * kernel.wavefront_size
-        return address | records << 64 | 1 << (96 + 23)  # bit 23 of the last word: add the lane's id
+        return (
+            address | records << 64 | 1 << (96 + 23)
+        )  # bit 23 of the last word: add the lane's id
 
     def _run_group(self, kernel: Kernel, group, block, lds, kernarg: int, packet: int):
         threads = block.x * block.y * block.z
@@ -267,7 +275,9 @@ class Machine:
                 return True
         wave.instructions += budget
         if wave.instructions > MAX_INSTRUCTIONS_PER_WAVE:
-            raise RuntimeError(f"{kernel.name}: a wave ran {wave.instructions} instructions; it hangs")
+            raise RuntimeError(
+                f"{kernel.name}: a wave ran {wave.instructions} instructions; it hangs"
+            )
         return False
 
     def _decode(self, kernel: Kernel, pc: int) -> tuple:

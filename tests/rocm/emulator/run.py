@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the kernels of kernels/gpu, as built for AMD, in an instruction-level emulator on the CPU and
-compares their numbers with float64 arithmetic.
+"""Runs the kernels of kernels/gpu, as built for AMD, in an instruction-level emulator on the CPU
+and compares their numbers with float64 arithmetic.
 
     python3 -m venv venv && venv/bin/pip install numpy msgpack
     git clone https://github.com/tinygrad/tinygrad   # the commit is in docs/rocm-emulator.md
@@ -55,14 +55,20 @@ CASES: list[Case] = [
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--emulator", required=True, help="a checkout of tinygrad")
     parser.add_argument("--objects", required=True, help="build tree with *.<architecture>.hsaco")
     parser.add_argument("--library", help="libencore_emulated_kernels.so; found in --objects")
     parser.add_argument("--arch", action="append", choices=ARCHITECTURES, help="may be repeated")
-    parser.add_argument("--order", action="append", choices=ORDERS, help="of waves; may be repeated")
+    parser.add_argument(
+        "--order", action="append", choices=ORDERS, help="of waves; may be repeated"
+    )
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--trace", action="store_true", help="print each instruction before it runs")
+    parser.add_argument(
+        "--trace", action="store_true", help="print each instruction before it runs"
+    )
     parser.add_argument("--markdown", action="store_true", help="the table as Markdown")
     return parser.parse_args()
 
@@ -95,11 +101,16 @@ class Table:
         if self._markdown:
             print("| " + " | ".join(cells) + " |", flush=True)
         else:
-            print("  ".join(c.ljust(w) for c, (_, w) in zip(cells, self._COLUMNS)).rstrip(), flush=True)
+            print(
+                "  ".join(c.ljust(w) for c, (_, w) in zip(cells, self._COLUMNS)).rstrip(),
+                flush=True,
+            )
 
 
 # Runs one case in each order of waves. Returns what the table says, and whether it passed.
-def run_case(case: Case, machine: Machine, library: KernelLibrary, orders) -> tuple[list[str], bool]:
+def run_case(
+    case: Case, machine: Machine, library: KernelLibrary, orders
+) -> tuple[list[str], bool]:
     start, before, first = time.monotonic(), machine.instructions, None
     verdict, error, tolerance = "pass", 0.0, 0.0
     try:
@@ -135,9 +146,16 @@ def run_case(case: Case, machine: Machine, library: KernelLibrary, orders) -> tu
 def main() -> int:
     arguments = parse()
     faulthandler.enable()
-    libraries = [arguments.library] if arguments.library else find(arguments.objects, "libencore_emulated_kernels.so")
+    libraries = (
+        [arguments.library]
+        if arguments.library
+        else find(arguments.objects, "libencore_emulated_kernels.so")
+    )
     if len(libraries) != 1:
-        print(f"{arguments.objects}: {len(libraries)} libencore_emulated_kernels.so; give --library", file=sys.stderr)
+        print(
+            f"{arguments.objects}: {len(libraries)} libencore_emulated_kernels.so; give --library",
+            file=sys.stderr,
+        )
         return 2
     emulator, library = Emulator(arguments.emulator), KernelLibrary(libraries[0])
     cases = [case for case in CASES if arguments.only in case.name]
