@@ -134,13 +134,17 @@ __device__ __forceinline__ void wmma_16x16x16(float (&c)[8], const uint32_t (&a)
 // The value of lane `lane ^ 16`, in warps of 32.
 __device__ __forceinline__ uint32_t swap_halves(uint32_t value) {
 #if defined(ENCORE_GPU_HIP) && defined(__GFX11__)
-  uint32_t other = __builtin_amdgcn_permlanex16(value, value, 0x76543210, 0xfedcba98, true, false);
-  // Keeps it here, where all lanes are: clang 19 moves it, and what made `value`, into a branch
-  // that only some of them take.
-  asm volatile("" : "+v"(other));
-  return other;
+  return __builtin_amdgcn_permlanex16(value, value, 0x76543210, 0xfedcba98, true, false);
 #else
   return shuffle_xor<32>(value, 16);
+#endif
+}
+
+// Makes `value` here, where all lanes are, if it comes from swap_halves() and only some of them go
+// on to use it: clang 19 moves the exchange into their branch, where the others give nothing.
+__device__ __forceinline__ void finish_exchange([[maybe_unused]] uint32_t& value) {
+#if defined(ENCORE_GPU_HIP) && defined(__GFX11__)
+  asm volatile("" : "+v"(value));
 #endif
 }
 
@@ -222,7 +226,10 @@ struct MatrixTile<MatrixUnit::kWmma, 32, T> {
     T* const to = at(lane % 16, lane / 16 * 8);
     uint32_t words[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) words[i] = lane < 16 ? b.words[i] : b.words[i + 4];
+    for (int i = 0; i < 4; ++i) {
+      words[i] = lane < 16 ? b.words[i] : b.words[i + 4];
+      finish_exchange(words[i]);
+    }
     if (to != nullptr) store_words(to, words);
   }
   // The halves of the warp have the even rows of c and the odd ones.
