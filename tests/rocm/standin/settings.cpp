@@ -30,8 +30,9 @@ Settings read_settings() {
 
 }  // namespace
 
+// Never destroyed: the report reads them when the process ends.
 const Settings& settings() {
-  static const Settings settings = read_settings();
+  static const auto& settings = *new Settings(read_settings());
   return settings;
 }
 
