@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "logit_error.h"
@@ -17,7 +18,7 @@ namespace {
 constexpr int32_t kTokens = 40;
 constexpr uint64_t kSeeds[] = {1, 2};
 // Between the limit and what it admits, and between it and what it must find.
-constexpr double kMargin = kArithmeticMargin;
+constexpr double kMargin = 1.5;
 
 struct Trial {
   RandomModel random;
@@ -44,6 +45,19 @@ LogitError worst_error(const ReferencePass& found, const Trial& trial) {
   return worst;
 }
 
+// Of steps of one token with nothing before it.
+LogitError simplest_error(const Trial& trial, const ReferenceArithmetic& arithmetic) {
+  const ReferenceModel exact(trial.random.spec, *trial.random.weights);
+  const ReferenceModel rounded(trial.random.spec, *trial.random.weights, arithmetic);
+  LogitError worst;
+  for (const int32_t token : random_tokens(5, 8, 300)) {
+    const std::vector<int32_t> tokens = {token};
+    worst.add(logit_error(std::span<const double>(rounded.last_logits(tokens)),
+                          std::span<const double>(exact.last_logits(tokens))));
+  }
+  return worst;
+}
+
 ErrorLimit scaled(const ErrorLimit& limit, double factor) {
   return {limit.arithmetic, limit.max * factor, limit.rms * factor};
 }
@@ -58,6 +72,29 @@ class ErrorLimits : public ::testing::Test {
       const ReferenceModel rounded(trial.random.spec, *trial.random.weights, arithmetic);
       const LogitError error = worst_error(rounded.forward(trial.tokens, trial.rows), trial);
       EXPECT_TRUE(scaled(limit, 1.0 / kMargin).holds(error)) << describe(error, limit);
+    }
+  }
+
+  // Expects that the simplest steps of that arithmetic are told by the limit of that name.
+  static void expect_told(Family family, std::string_view name, DType dtype,
+                          const ReferenceArithmetic& arithmetic) {
+    for (const uint64_t seed : kSeeds) {
+      SCOPED_TRACE(seed);
+      const LogitError error =
+          simplest_error({random_model(family, seed, dtype), {}, {}, {}}, arithmetic);
+      EXPECT_EQ(limit_of(error, is_quantised(dtype)).arithmetic, name)
+          << error.max << ", root mean square " << error.rms;
+    }
+  }
+
+  // Expects that the limit told by the simplest steps admits all others.
+  static void expect_consistent(Family family, DType dtype, const ReferenceArithmetic& arithmetic) {
+    for (const uint64_t seed : kSeeds) {
+      const Trial trial = make_trial(family, seed, dtype);
+      const ErrorLimit limit = limit_of(simplest_error(trial, arithmetic), is_quantised(dtype));
+      const ReferenceModel rounded(trial.random.spec, *trial.random.weights, arithmetic);
+      const LogitError error = worst_error(rounded.forward(trial.tokens, trial.rows), trial);
+      EXPECT_TRUE(limit.holds(error)) << describe(error, limit);
     }
   }
 
@@ -98,6 +135,23 @@ TEST_P(FamilyErrorLimits, AdmitInt8) {
 }
 TEST_P(FamilyErrorLimits, AdmitInt8WithFourBitWeights) {
   expect_admitted(GetParam(), kQuantisedLimit, DType::kQ4_0, {8, 8, true});
+}
+
+TEST_P(FamilyErrorLimits, SimplestStepsTellF32FromBf16) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    expect_told(GetParam(), kFineLimit.arithmetic, dtype, {24, 24, false});
+    expect_told(GetParam(), kFineLimit.arithmetic, dtype, {11, 11, false});
+    expect_told(GetParam(), kReducedLimit.arithmetic, dtype, {8, 8, false});
+    expect_told(GetParam(), kReducedLimit.arithmetic, dtype, {8, 24, false});
+  }
+}
+// Of the family that R06 asks.
+TEST_F(ErrorLimits, SimplestStepsOfQuantisedWeightsTellALimitForAll) {
+  for (const DType dtype : {DType::kQ8_0, DType::kQ4_0}) {
+    expect_told(Family::kLlama, kReducedLimit.arithmetic, dtype, {8, 8, false});
+    expect_consistent(Family::kLlama, dtype, {24, 24, true});
+    expect_consistent(Family::kLlama, dtype, {8, 8, true});
+  }
 }
 
 TEST_P(FamilyErrorLimits, FindAPositionOffByOneAfterAPrefix) {

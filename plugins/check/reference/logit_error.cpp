@@ -48,6 +48,14 @@ LogitError logit_error(std::span<const float> found, std::span<const float> expe
   return logit_error(std::span<const double>(widened(found)), widened(expected));
 }
 
+const ErrorLimit& limit_of(const LogitError& simplest, bool quantised_weights) {
+  const LogitError with_margin = {kSimplestStepMargin * simplest.max,
+                                  kSimplestStepMargin * simplest.rms};
+  if (kFineLimit.holds(with_margin)) return kFineLimit;
+  if (kReducedLimit.holds(with_margin) || !quantised_weights) return kReducedLimit;
+  return kQuantisedLimit;
+}
+
 std::string describe(const LogitError& error, const ErrorLimit& limit) {
   char text[160];
   const int length = std::snprintf(

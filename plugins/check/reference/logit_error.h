@@ -41,9 +41,17 @@ inline constexpr ErrorLimit kReducedLimit = {"bf16", 0.25, 0.08};
 // Quantised weights with int8 activations.
 inline constexpr ErrorLimit kQuantisedLimit = {"int8", 0.6, 0.2};
 
-// A limit is a device's if its simplest steps stay below it by this factor. Each arithmetic does,
-// as the kit's own reference rounds it.
-inline constexpr double kArithmeticMargin = 1.5;
+// How far below the limit of their arithmetic the simplest steps stay: one token with nothing
+// before it. On the kit's models the reference errs on them, rounded to TF32, by up to 0.0086 (root
+// mean square 0.0027), to bf16 by 0.021 to 0.062 (0.0072 to 0.021). Divided by this, the limit for
+// f32 lies midway (0.013, 0.0043), that for bf16 above all of its own (0.083, 0.027). A whole
+// prompt errs up to five times as much, so that with less the luckiest bf16 would pass for f32 and
+// then fail.
+inline constexpr double kSimplestStepMargin = 3.0;
+
+// The limit of an arithmetic that errs by `simplest` on those steps; the coarsest is for quantised
+// weights alone.
+const ErrorLimit& limit_of(const LogitError& simplest, bool quantised_weights);
 
 // "largest error 0.412 of the logits' spread (limit 0.020), root mean square 0.101 (limit 0.006)"
 std::string describe(const LogitError& error, const ErrorLimit& limit);

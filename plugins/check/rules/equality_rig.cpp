@@ -102,11 +102,7 @@ Result<ErrorLimit> measure_limit(Subject& subject) {
   ENCORE_ASSIGN_OR_RETURN(const LogitError error, error_without_history(subject));
   const auto head = find_weight(*subject.random.weights, "layers.0.q.weight");
   const DType dtype = subject.random.weights->weights()[static_cast<size_t>(head)].dtype;
-  // Longer steps err more than these.
-  const LogitError with_margin = {kArithmeticMargin * error.max, kArithmeticMargin * error.rms};
-  if (kFineLimit.holds(with_margin)) return kFineLimit;
-  if (kReducedLimit.holds(with_margin) || !is_quantised(dtype)) return kReducedLimit;
-  return kQuantisedLimit;
+  return limit_of(error, is_quantised(dtype));
 }
 
 std::vector<NamedRunner> runners_of(Subject& subject) {
