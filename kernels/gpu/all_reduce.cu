@@ -231,7 +231,7 @@ __device__ inline void load_row(uint4 (&own)[kPacks], const bf16* x, int32_t row
 // As peer_sum_kernel, a row a block, which then has what it needs to normalise it.
 template <int W, int kPacks>
 __global__ void __launch_bounds__(kMaxNormThreads) peer_sum_norm_kernel(PeerSumNormArgs args) {
-  if (!has_lanes<W>()) return;
+  if (!has_lanes<W>()) return refuse_launch<W>();
   __shared__ void* inboxes[kMaxPeers];
   __shared__ float partial[kPacks * kMaxNormThreads / W];
   const Peers& peers = args.sum.peers;

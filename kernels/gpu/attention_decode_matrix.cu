@@ -231,7 +231,10 @@ __device__ inline void attend_to_piece(const DecodeArgs& args, const DecodePiece
 // work.
 template <MatrixUnit kUnit, int W, typename T, int kHeadDim>
 __global__ void __launch_bounds__(kWarps* W) decode_matrix_kernel(const DecodeArgs args) {
-  if constexpr (has_matrix_unit<kUnit, W>()) {
+  if (!has_lanes<W>()) return refuse_launch<W>();
+  if constexpr (!has_matrix_unit<kUnit, W>()) {
+    refuse_launch<W>();
+  } else {
     using Shared = MatrixShared<T, kHeadDim>;
     ENCORE_GPU_DYNAMIC_SHARED(Shared, shared);
     wait_for_previous_kernel();

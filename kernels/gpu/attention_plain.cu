@@ -74,7 +74,7 @@ __device__ inline float dot_row(const float* q, const KV* k, int head_dim) {
 
 template <int W, typename T, typename KV>
 __global__ void __launch_bounds__(kWarps* W) plain_kernel(const PlainArgs args) {
-  if (!has_lanes<W>()) return;
+  if (!has_lanes<W>()) return refuse_launch<W>();
   constexpr int kMaxDimsPerLane = kMaxHeadDim / W;
   __shared__ float shared_q[kWarps][kMaxHeadDim];
   wait_for_previous_kernel();

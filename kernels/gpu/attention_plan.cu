@@ -165,7 +165,7 @@ __device__ void plan_prefill(const PlanArgs& args, const Request& request, int l
 
 template <int W>
 __global__ void __launch_bounds__(kMaxThreads) plan_kernel(const PlanArgs args) {
-  if (!has_lanes<W>()) return;
+  if (!has_lanes<W>()) return refuse_launch<W>();
   ENCORE_GPU_DYNAMIC_SHARED(int, lengths);
   __shared__ int ends[kMaxThreads];
   __shared__ int warp_sums[kMaxThreads / W];

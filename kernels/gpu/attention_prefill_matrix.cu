@@ -323,7 +323,10 @@ class MatrixPrefill {
 
 template <MatrixUnit kUnit, int W, typename T, int kHeadDim>
 __global__ void __launch_bounds__(kWarps* W) attention_prefill_matrix(const PrefillParams params) {
-  if constexpr (has_matrix_unit<kUnit, W>()) {
+  if (!has_lanes<W>()) return refuse_launch<W>();
+  if constexpr (!has_matrix_unit<kUnit, W>()) {
+    refuse_launch<W>();
+  } else {
     using Kernel = MatrixPrefill<kUnit, W, T, kHeadDim>;
     ENCORE_GPU_DYNAMIC_SHARED(typename Kernel::Shared, shared);
     wait_for_previous_kernel();

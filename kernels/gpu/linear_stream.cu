@@ -48,7 +48,7 @@ __device__ inline void store_element(const LinearArgs& args, int row, int column
 template <int W, int kRows, int kColumns>
 __global__ void __launch_bounds__(kThreads) linear_stream_kernel(const LinearArgs args) {
   __shared__ Pack8 staged[kRows][kChunk / 8];
-  if (!has_lanes<W>()) return;
+  if (!has_lanes<W>()) return refuse_launch<W>();
   wait_for_previous_kernel();
   const int lane = static_cast<int>(threadIdx.x) % W;
   const int warp = static_cast<int>(threadIdx.x) / W;

@@ -172,7 +172,10 @@ class LinearBlock {
 // Grid: x blocks of rows, y blocks of columns, so that blocks that run together share rows of w.
 template <MatrixUnit kUnit, int W, int kBlock>
 __global__ void __launch_bounds__(kThreads) linear_tiles_kernel(const LinearArgs args) {
-  if constexpr (has_matrix_unit<kUnit, W>()) {
+  if (!has_lanes<W>()) return refuse_launch<W>();
+  if constexpr (!has_matrix_unit<kUnit, W>()) {
+    refuse_launch<W>();
+  } else {
     using Block = LinearBlock<kUnit, W, kBlock>;
     __shared__ typename Block::Buffer buffers[2];
     wait_for_previous_kernel();

@@ -32,8 +32,11 @@ namespace encore::gpu {
 
 // Whether the code being compiled can have products on `kUnit` in warps of W lanes. Kernels are
 // made for every pair that some device has, since the host's code is one for all; on others they
-// are empty:
-//   if constexpr (has_matrix_unit<kUnit, W>()) ...
+// do nothing but fail:
+//   if (!has_lanes<W>()) return refuse_launch<W>();
+//   if constexpr (!has_matrix_unit<kUnit, W>()) {
+//     refuse_launch<W>();
+//   } else ...
 template <MatrixUnit kUnit, int W>
 __host__ __device__ constexpr bool has_matrix_unit() {
 #if defined(ENCORE_GPU_CUDA)

@@ -19,7 +19,7 @@ constexpr int kManyRowsThreads = 512;
 // One block a row, which it holds in registers: kPacks packs a thread.
 template <int W, int kPacks, int kThreads>
 __global__ void __launch_bounds__(kThreads) rms_norm_kernel(RmsNormArgs args) {
-  if (!has_lanes<W>()) return;
+  if (!has_lanes<W>()) return refuse_launch<W>();
   __shared__ float partial[kPacks * kThreads / W];
   const auto row = static_cast<int64_t>(blockIdx.x);
   const int packs = args.hidden_size / 8;

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads) step_tables_kernel(StepTablesArgs ar
 template <int W, int N, int kHeads, bool kNorm>
 __global__ void __launch_bounds__(kThreads, kHeads == 1 || kNorm ? 4 : 5)
     rope_kv_kernel(RopeKvArgs args, HeadSplit split, KvStrides strides, int32_t blocks_per_token) {
-  if (!has_lanes<W>()) return;
+  if (!has_lanes<W>()) return refuse_launch<W>();
   constexpr bool kFew = kHeads == 1;
   const int32_t head_dim = args.kv.layout.head_dim;
   const auto token = static_cast<int32_t>(blockIdx.x) / blocks_per_token;

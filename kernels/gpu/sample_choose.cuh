@@ -108,7 +108,7 @@ __device__ inline void report_top(const SampleArgs& args, int32_t row, const Row
 template <int W>
 __global__ void __launch_bounds__(kChooseThreads, 2)
     choose_kernel(SampleArgs args, SampleWorkspace workspace) {
-  if (!has_lanes<W>()) return;
+  if (!has_lanes<W>()) return refuse_launch<W>();
   __shared__ ChooseScratch<W> s;
   const auto row = static_cast<int32_t>(blockIdx.x);
   wait_for_previous_kernel();

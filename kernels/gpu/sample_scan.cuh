@@ -124,7 +124,7 @@ __device__ inline void clear_row_tally(RowTally* tally, int32_t tokens) {
 template <int W>
 __global__ void __launch_bounds__(kScanThreads<W>)
     scan_kernel(SampleArgs args, SampleWorkspace workspace) {
-  if (!has_lanes<W>()) return;
+  if (!has_lanes<W>()) return refuse_launch<W>();
   __shared__ float edited[kPiece];
   const auto row = static_cast<int32_t>(blockIdx.y);
   const auto begin = static_cast<int32_t>(blockIdx.x) * kPiece;

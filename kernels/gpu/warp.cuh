@@ -10,21 +10,37 @@
 
 namespace encore::gpu {
 
-// Whether this code is compiled for warps of W lanes. A kernel that uses lanes begins with
-//   if (!has_lanes<W>()) return;
+// Whether this code is compiled for warps of W lanes; on the CPU, whether the launch has them. A
+// kernel that uses lanes begins with
+//   if (!has_lanes<W>()) return refuse_launch<W>();
 // so that where an architecture has one width only, the kernel of the other, which exists for the
-// host's code, is empty.
+// host's code, does nothing but fail.
 template <int W>
 __device__ constexpr bool has_lanes() {
   static_assert(W == 32 || W == 64);
-#if defined(ENCORE_GPU_CUDA)
+#if defined(ENCORE_GPU_ON_CPU)
+  return on_cpu::num_lanes() == W;
+#elif defined(ENCORE_GPU_CUDA)
   return W == 32;
 #elif defined(__GFX9__)                // CDNA
   return W == 64;
 #elif defined(__HIP_DEVICE_COMPILE__)  // RDNA
   return W == 32;
 #else
-  return true;
+  return true;  // HIP's pass for the host
+#endif
+}
+
+// Ends a kernel that was made for another device than it runs on, so that the launch fails: the
+// device's stream reports an error, the CPU aborts with a message.
+template <int W>
+__device__ inline void refuse_launch() {
+#if defined(ENCORE_GPU_ON_CPU)
+  on_cpu::refuse_launch(W);
+#elif defined(ENCORE_GPU_CUDA)
+  __trap();
+#else
+  __builtin_trap();
 #endif
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 // Pushes the registers that a call must keep, leaves the stack pointer in *from, goes on at `to`.
@@ -214,6 +215,12 @@ std::byte* dynamic_shared() { return block.shared; }
 
 int num_lanes() { return static_cast<int>(block.lanes); }
 int lane() { return static_cast<int>(block.current % block.lanes); }
+
+void refuse_launch(int lanes) {
+  const std::string what = "a kernel for warps of " + std::to_string(lanes) +
+                           " lanes, launched on a device of " + std::to_string(num_lanes());
+  fail(what.c_str());
+}
 
 void block_barrier() {
   block.fibers[block.current].state = State::kAtBarrier;

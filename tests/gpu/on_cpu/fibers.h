@@ -43,6 +43,9 @@ std::byte* dynamic_shared();
 int num_lanes();
 int lane();
 
+// Ends the process: the kernel is one for warps of `lanes`, and this launch has others.
+[[noreturn]] void refuse_launch(int lanes);
+
 void block_barrier();
 // Whether any thread's predicate is not 0, to all threads.
 int block_or(int predicate);

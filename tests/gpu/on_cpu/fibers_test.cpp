@@ -160,6 +160,22 @@ __global__ void deserted_kernel() {
   if (threadIdx.x > 5) __shfl_xor_sync(0xffffffffU, 1, 1);
 }
 
+template <int W>
+__global__ void choosy_kernel(int* out) {
+  if (!has_lanes<W>()) return refuse_launch<W>();
+  *out = W;
+}
+
+TEST(FibersDeathTest, AKernelForOtherLanesIsReported) {
+  DeviceBuffer<int> out(1);
+  ENCORE_GPU_OK(launch_kernel(choosy_kernel<64>, 1, 64, 0, kLanes64, out.get()));
+  EXPECT_EQ(out.host()[0], 64);
+  EXPECT_DEATH(static_cast<void>(launch_kernel(choosy_kernel<32>, 1, 64, 0, kLanes64, out.get())),
+               "for warps of 32 lanes, launched on a device of 64");
+  EXPECT_DEATH(static_cast<void>(launch_kernel(choosy_kernel<64>, 1, 64, 0, kLanes32, out.get())),
+               "for warps of 64 lanes, launched on a device of 32");
+}
+
 TEST(FibersDeathTest, WhatWouldHangOnAGpuIsReported) {
   EXPECT_DEATH(static_cast<void>(launch_kernel(split_kernel, 1, 34, 0, {})), "never come");
   EXPECT_DEATH(static_cast<void>(launch_kernel(deserted_kernel, 1, 32, 0, {})), "a lane left");

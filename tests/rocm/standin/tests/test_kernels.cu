@@ -16,7 +16,7 @@ __global__ void scale_kernel(const int32_t* in, int32_t count, Scale how, int64_
 
 template <int W>
 __global__ void lanes_kernel(int32_t* out) {
-  if (!gpu::has_lanes<W>()) return;
+  if (!gpu::has_lanes<W>()) return gpu::refuse_launch<W>();
   const auto all = gpu::ballot<W>(true);
   if (threadIdx.x == 0) *out = gpu::count_lanes(all);
 }
