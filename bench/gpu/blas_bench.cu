@@ -6,6 +6,9 @@
 // product; all 32 layers' products in ms and tokens/s, tuned and with the library's own first
 // choice; how long tuning took; and the host's time to enqueue a product. Limits measured in the
 // same run end the table.
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -130,10 +133,10 @@ class Bench {
   }
 
  private:
-  std::unique_ptr<CublasLt> open() {
-    auto made = CublasLt::create({});
+  std::unique_ptr<gpu::Blas> open() {
+    auto made = make_cublas_lt({});
     check(made.ok() ? Status() : made.status());
-    std::unique_ptr<CublasLt> blas = std::move(made).value();
+    std::unique_ptr<gpu::Blas> blas = std::move(made).value();
     if (workspace_ == nullptr) {
       check(cudaMalloc(&workspace_, size_t(blas->workspace_bytes())), "workspace");
     }
@@ -145,7 +148,7 @@ class Bench {
     return {m, kLinears[i].n, kLinears[i].k, Element::kBF16, kLinears[i].accumulate, false};
   }
 
-  double product_us(CublasLt& blas, size_t i, int m) {
+  double product_us(gpu::Blas& blas, size_t i, int m) {
     return graph_us(stream_,
                     [&] {
                       for (const void* w : weights_[i]) {
@@ -208,8 +211,8 @@ class Bench {
 
   cudaStream_t stream_ = nullptr;
   void* workspace_ = nullptr;
-  std::unique_ptr<CublasLt> tuned_;
-  std::unique_ptr<CublasLt> untuned_;
+  std::unique_ptr<gpu::Blas> tuned_;
+  std::unique_ptr<gpu::Blas> untuned_;
   __nv_bfloat16* x_ = nullptr;
   __nv_bfloat16* y_ = nullptr;
   std::vector<const void*> weights_[kNumLinears];

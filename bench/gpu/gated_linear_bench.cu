@@ -58,7 +58,7 @@ class Bench {
  public:
   Bench() {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
-    auto made = CublasLt::create({});
+    auto made = make_cublas_lt({});
     check(made.ok() ? Status() : made.status());
     blas_ = std::move(made).value();
     check(cudaMalloc(&workspace_, static_cast<size_t>(blas_->workspace_bytes())), "workspace");
@@ -172,7 +172,7 @@ class Bench {
   }
 
   cudaStream_t stream_ = nullptr;
-  std::unique_ptr<CublasLt> blas_;
+  std::unique_ptr<gpu::Blas> blas_;
   void* workspace_ = nullptr;
   bf16* x_ = nullptr;
   bf16* product_ = nullptr;  // before SiLU-mul

@@ -45,7 +45,7 @@ class Bench {
   Bench() {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     check(gpu::check_sm90(&num_sms_), "device");
-    auto made = CublasLt::create({});
+    auto made = make_cublas_lt({});
     check(made.ok() ? Status() : made.status());
     blas_ = std::move(made).value();
     check(cudaMalloc(&workspace_, static_cast<size_t>(blas_->workspace_bytes())), "workspace");
@@ -132,7 +132,7 @@ class Bench {
 
   cudaStream_t stream_ = nullptr;
   int num_sms_ = 0;
-  std::unique_ptr<CublasLt> blas_;
+  std::unique_ptr<gpu::Blas> blas_;
   void* workspace_ = nullptr;
   bf16* x_ = nullptr;
   bf16* y_ = nullptr;
