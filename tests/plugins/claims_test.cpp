@@ -82,6 +82,9 @@ TEST_F(PluginClaimsTest, ErrorsAreMadePresentable) {
   lie("native");
   EXPECT_EQ(backend_->init({}).to_string(),
             "internal: illegal address (native code 700) (the device is lost to this process)");
+  EXPECT_EQ(backend_->init({}).scope(), Scope::kDevice);
+  lie("scope_unknown");
+  EXPECT_EQ(backend_->init({}).to_string(), "internal: strange (a new process is needed)");
 }
 
 TEST_F(PluginClaimsTest, SizesOfTextAreBounded) {

@@ -39,6 +39,7 @@ constexpr int kLaunchFailure = 719;
 
 struct Outcome {
   Status status;                      // of the first call that failed
+  bool in_step = false;               // it was a step's: before, nothing but the call can be spoilt
   std::vector<BucketReport> skipped;  // buckets that were not captured
   std::vector<float> logits;          // of all steps, one after the other
 };
@@ -168,22 +169,34 @@ Outcome RocmFaultTest::try_all() {
     ENCORE_ASSIGN_OR_RETURN(check::RunnerSet set, check::make_runner_set(*model, small_set()));
     note_skipped(set.prefill, &outcome);
     note_skipped(set.decode, &outcome);
-    return run_steps(files_->spec.vocab_size, set, &outcome);
+    const Status stepped = run_steps(files_->spec.vocab_size, set, &outcome);
+    outcome.in_step = !stepped.ok();
+    return stepped;
   };
   outcome.status = all();
   return outcome;
 }
 
-// The failure was told, in its own words, by the call that met it or by the bucket that it cost.
+// The failure was told, in its own words, by the call that met it or by the bucket that it cost;
+// and so far reaches it.
 void expect_told(const Outcome& outcome, StatusCode code, const std::string& words) {
   if (outcome.skipped.empty()) {
     EXPECT_EQ(outcome.status.code(), code) << outcome.status.to_string();
     EXPECT_THAT(outcome.status.message(), ContainsRegex(words));
+    EXPECT_EQ(outcome.status.scope(), outcome.in_step ? Scope::kRunner : Scope::kRequest);
     return;
   }
   for (const BucketReport& bucket : outcome.skipped) {
     EXPECT_THAT(bucket.message, ContainsRegex(words));
   }
+}
+
+// The device is lost, which is told as such by the call that met it. No bucket is to blame.
+void expect_lost(const Outcome& outcome, const std::string& words) {
+  EXPECT_EQ(outcome.status.code(), StatusCode::kInternal) << outcome.status.to_string();
+  EXPECT_EQ(outcome.status.scope(), Scope::kDevice) << outcome.status.to_string();
+  EXPECT_THAT(outcome.status.message(), HasSubstr(words));
+  EXPECT_TRUE(outcome.skipped.empty());
 }
 
 TEST_F(RocmFaultTest, ScenarioUsesWhatIsToFail) {
@@ -237,8 +250,7 @@ TEST_F(RocmFaultTest, Enqueueing) {
       expect_told(try_with(function, number, kInvalidValue), StatusCode::kInternal,
                   rocblas ? "rocblas_status_internal_error" : "hipErrorInvalidValue");
       if (!rocblas) {
-        expect_told(try_with(function, number, kLaunchFailure), StatusCode::kInternal,
-                    "hipErrorLaunchFailure");
+        expect_lost(try_with(function, number, kLaunchFailure), "hipErrorLaunchFailure");
       }
       if (HasFailure()) return;
     }
@@ -250,9 +262,7 @@ TEST_F(RocmFaultTest, Enqueueing) {
 TEST_F(RocmFaultTest, OperationThatLosesTheDevice) {
   for (const int64_t number : some_of(calls("operation"), 24)) {
     SCOPED_TRACE(number);
-    const Outcome outcome = try_with("operation", number, kIllegalAddress);
-    EXPECT_EQ(outcome.status.code(), StatusCode::kInternal) << outcome.status.to_string();
-    EXPECT_THAT(outcome.status.message(), HasSubstr("hipErrorIllegalAddress"));
+    expect_lost(try_with("operation", number, kIllegalAddress), "hipErrorIllegalAddress");
     if (HasFailure()) return;
   }
   expect_recovered();

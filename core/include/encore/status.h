@@ -57,6 +57,15 @@ constexpr std::string_view status_code_name(StatusCode code) {
   return "unknown";
 }
 
+// How far the damage of a failure reaches: what must be given up or made anew. The numbers are part
+// of the C ABI: never renumber.
+enum class Scope : int32_t {
+  kRequest = 0,  // no further than what failed
+  kRunner = 1,   // the runner
+  kDevice = 2,   // everything on the device, for as long as the process lives
+  kProcess = 3,  // only a new process helps
+};
+
 // Success, or a code with a message. Cheap to move; a value type, so any thread may own one.
 class [[nodiscard]] Status {
  public:
@@ -66,6 +75,16 @@ class [[nodiscard]] Status {
   bool ok() const { return code_ == StatusCode::kOk; }
   StatusCode code() const { return code_; }
   const std::string& message() const { return message_; }
+  Scope scope() const { return scope_; }
+
+  // The same failure, told to reach that far; and in other words.
+  Status spoiling(Scope scope) && {
+    scope_ = scope;
+    return std::move(*this);
+  }
+  Status retold(std::string message) const {
+    return Status(code_, std::move(message)).spoiling(scope_);
+  }
 
   // "invalid_argument: top_p is 1.5; it must be in (0, 1]"
   std::string to_string() const {
@@ -75,6 +94,7 @@ class [[nodiscard]] Status {
 
  private:
   StatusCode code_ = StatusCode::kOk;
+  Scope scope_ = Scope::kRequest;
   std::string message_;
 };
 

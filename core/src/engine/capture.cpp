@@ -14,7 +14,7 @@ Result<std::vector<int32_t>> complete_buckets(const char* what, const std::vecto
                                               int32_t maximum) {
   auto buckets = Buckets::create(given.empty() ? defaults : given, maximum);
   if (!buckets.ok()) {
-    return Status(buckets.status().code(), std::string(what) + ": " + buckets.status().message());
+    return buckets.status().retold(std::string(what) + ": " + buckets.status().message());
   }
   return std::vector<int32_t>(buckets->sizes().begin(), buckets->sizes().end());
 }

@@ -30,10 +30,11 @@ Result<std::unique_ptr<DeviceGraph>> record(Device& device, const Build& build) 
   return graph;
 }
 
-// Calls `capture(index, size, report)` for one bucket. A failure is in the report.
+// Calls `capture(index, size, report)` for one bucket. A failure is in the report. Errors: one that
+// costs the device.
 template <typename Capture>
-BucketReport capture_one(const StepContext& context, size_t index, int32_t size,
-                         const Capture& capture) {
+Result<BucketReport> capture_one(const StepContext& context, size_t index, int32_t size,
+                                 const Capture& capture) {
   const auto start = std::chrono::steady_clock::now();
   BucketReport report;
   report.bucket = size;
@@ -41,6 +42,9 @@ BucketReport capture_one(const StepContext& context, size_t index, int32_t size,
   const CaptureFaults* faults = context.options().faults.get();
   Status status = faults == nullptr ? Status() : faults->strike(size);
   if (status.ok()) status = capture(index, size, report);
+  if (status.scope() >= Scope::kDevice) {
+    return status.retold("bucket " + std::to_string(size) + ": " + status.message());
+  }
   if (!status.ok()) {
     report.reason =
         status.code() == StatusCode::kOutOfMemory ? Reason::kOutOfMemory : Reason::kCaptureFailed;
@@ -51,11 +55,11 @@ BucketReport capture_one(const StepContext& context, size_t index, int32_t size,
 }
 
 // Captures each bucket, largest first; with options.lazy only lists them. A bucket that fails costs
-// that bucket only.
+// that bucket only. Errors: one that costs the device.
 template <typename Capture>
-void capture_largest_first(const Buckets& buckets, const CaptureOptions& options,
-                           const StepContext& context, CaptureReport& report,
-                           const Capture& capture) {
+Status capture_largest_first(const Buckets& buckets, const CaptureOptions& options,
+                             const StepContext& context, CaptureReport& report,
+                             const Capture& capture) {
   const std::span<const int32_t> sizes = buckets.sizes();
   const auto total = static_cast<int32_t>(sizes.size());
   const auto start = std::chrono::steady_clock::now();
@@ -65,11 +69,14 @@ void capture_largest_first(const Buckets& buckets, const CaptureOptions& options
       report.buckets.push_back({sizes[index], Reason::kNotCaptured, "captured later"});
       continue;
     }
-    report.buckets.push_back(capture_one(context, index, sizes[index], capture));
+    ENCORE_ASSIGN_OR_RETURN(BucketReport bucket,
+                            capture_one(context, index, sizes[index], capture));
+    report.buckets.push_back(std::move(bucket));
     report.executable_bytes += report.buckets.back().executable_bytes;
     if (options.progress) options.progress(done + 1, total);
   }
   report.total_us += microseconds_since(start);
+  return {};
 }
 
 // Runner::capture_bucket: `is_captured(index)` tells whether there is nothing left to do.
@@ -84,7 +91,8 @@ Result<CaptureReport> capture_later(const Buckets& buckets, int32_t size, StepCo
   }
   const std::lock_guard lock(context.device().turn());
   CaptureReport report;
-  report.buckets.push_back(capture_one(context, index, size, capture));
+  ENCORE_ASSIGN_OR_RETURN(BucketReport bucket, capture_one(context, index, size, capture));
+  report.buckets.push_back(std::move(bucket));
   report.executable_bytes = report.buckets.back().executable_bytes;
   report.total_us = report.buckets.back().capture_us;
   return report;

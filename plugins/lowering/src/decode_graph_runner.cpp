@@ -29,10 +29,11 @@ Result<RunnerCapture> DecodeGraphRunner::capture(std::shared_ptr<StepContext> st
   std::unique_ptr<DecodeGraphRunner> runner(
       new DecodeGraphRunner(std::move(step_context), layer_stack, std::move(buckets),
                             options.padding, std::move(observer)));
-  capture_largest_first(runner->buckets_, options, runner->context(), report,
-                        [&](size_t index, int32_t size, BucketReport& bucket) {
-                          return runner->record_bucket(size, runner->captured_[index], bucket);
-                        });
+  const auto record = [&](size_t index, int32_t size, BucketReport& bucket) {
+    return runner->record_bucket(size, runner->captured_[index], bucket);
+  };
+  ENCORE_RETURN_IF_ERROR(
+      capture_largest_first(runner->buckets_, options, runner->context(), report, record));
   return RunnerCapture{std::move(runner), std::move(report)};
 }
 

@@ -208,7 +208,7 @@ Status LoweredModel::check_guards() const {
   if (status.ok()) return status;
   const auto context = last_context_.lock();
   const uint64_t step = context == nullptr ? 0 : context->num_steps();
-  return {status.code(), status.message() + "; the last step was " + std::to_string(step)};
+  return status.retold(status.message() + "; the last step was " + std::to_string(step));
 }
 
 }  // namespace encore::lowering

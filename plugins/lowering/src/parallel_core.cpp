@@ -20,7 +20,7 @@ void keep_for_ever(std::shared_ptr<void> object) {
 }  // namespace
 
 Status of_rank(int32_t rank, const Status& status) {
-  return {status.code(), "rank " + std::to_string(rank) + ": " + status.message()};
+  return status.retold("rank " + std::to_string(rank) + ": " + status.message());
 }
 
 Result<std::shared_ptr<ParallelCore>> ParallelCore::create(std::unique_ptr<RankGroup> group,
@@ -95,7 +95,8 @@ Status ParallelCore::lose(const std::string& message) {
 Status ParallelCore::lose_locked(const std::string& message) {
   // Also what was submitted and is waiting on a device: a process cannot end before it does.
   group_->abort();
-  lost_ = internal_error(message + "; the model cannot go on");
+  // What it holds of the devices stays held.
+  lost_ = internal_error(message + "; the model cannot go on").spoiling(Scope::kDevice);
   if (std::shared_ptr<ParallelCore> self = weak_from_this().lock()) keep_for_ever(std::move(self));
   return lost_;
 }

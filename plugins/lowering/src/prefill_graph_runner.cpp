@@ -126,11 +126,12 @@ Result<RunnerCapture> PrefillGraphRunner::capture(std::shared_ptr<StepContext> s
       std::move(step_context), layer_stack, std::move(buckets), options, std::move(observer)));
   const bool forced = runner->breaks_for_observer_ && options.prefill_mode == PrefillMode::kFull;
   if (forced) runner->mode_ = PrefillMode::kBreakable;
-  capture_largest_first(runner->buckets_, options, runner->context(), report,
-                        [&](size_t index, int32_t size, BucketReport& bucket) {
-                          if (forced) bucket.message = "breakable: a layer observer is registered";
-                          return runner->record_bucket(size, runner->captured_[index], bucket);
-                        });
+  const auto record = [&](size_t index, int32_t size, BucketReport& bucket) {
+    if (forced) bucket.message = "breakable: a layer observer is registered";
+    return runner->record_bucket(size, runner->captured_[index], bucket);
+  };
+  ENCORE_RETURN_IF_ERROR(
+      capture_largest_first(runner->buckets_, options, runner->context(), report, record));
   return RunnerCapture{std::move(runner), std::move(report)};
 }
 

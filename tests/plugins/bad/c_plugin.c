@@ -64,6 +64,10 @@ static encore_status init(encore_backend* self, const encore_option_value* value
     error->scope = ENCORE_SCOPE_DEVICE;
     return fail(error, ENCORE_INTERNAL, "illegal address");
   }
+  if (lie("scope_unknown")) {
+    error->scope = 77;
+    return fail(error, ENCORE_INTERNAL, "strange");
+  }
   return ENCORE_OK;
 }
 

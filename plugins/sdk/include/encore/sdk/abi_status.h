@@ -19,6 +19,9 @@ namespace encore::sdk {
 
 static_assert(static_cast<int32_t>(StatusCode::kInternal) == ENCORE_INTERNAL);
 static_assert(static_cast<int32_t>(StatusCode::kDataLoss) == ENCORE_DATA_LOSS);
+static_assert(static_cast<int32_t>(Scope::kRunner) == ENCORE_SCOPE_RUNNER);
+static_assert(static_cast<int32_t>(Scope::kDevice) == ENCORE_SCOPE_DEVICE);
+static_assert(static_cast<int32_t>(Scope::kProcess) == ENCORE_SCOPE_PROCESS);
 
 // An error ready to be passed to a function of the other side. The message stays uninitialised, so
 // that this costs nothing in a step.
@@ -31,15 +34,15 @@ inline void prepare_error(encore_error* error) {
   error->message_size = 0;
 }
 
-// Whether the same call may succeed later.
+// Whether the same call may succeed later, if nothing is spoilt.
 inline bool is_retryable(StatusCode code) {
   return code == StatusCode::kOutOfMemory || code == StatusCode::kUnavailable ||
          code == StatusCode::kDeadlineExceeded;
 }
 
-// A Status does not say how far the damage reaches, so `scope` is what the function spoils at
-// worst: a runner for submit and wait, nothing for the others. Describes `status` in `*error`, as
-// far as the owner's struct reaches, and returns its code.
+// `scope` is what the function spoils when it fails: a runner for submit and wait, nothing for the
+// others. A bad argument spoils nothing, nor does a wait that ran out of time; a Status may tell of
+// more. Describes `status` in `*error`, as far as the owner's struct reaches, and returns its code.
 inline encore_status report(const Status& status, int32_t scope, encore_error* error) noexcept {
   const auto code = static_cast<encore_status>(status.code());
   if (status.ok() || error == nullptr) return code;
@@ -47,16 +50,20 @@ inline encore_status report(const Status& status, int32_t scope, encore_error* e
   if (error->struct_size < kHeaderBytes) return code;
   error->code = code;
   error->native_code = 0;
-  error->scope = status.code() == StatusCode::kInvalidArgument ? ENCORE_SCOPE_REQUEST : scope;
-  error->retryable = is_retryable(status.code()) ? 1 : 0;
+  const bool harmless = status.code() == StatusCode::kInvalidArgument ||
+                        status.code() == StatusCode::kDeadlineExceeded;
+  error->scope =
+      std::max(harmless ? ENCORE_SCOPE_REQUEST : scope, static_cast<int32_t>(status.scope()));
+  const bool spoilt = error->scope != ENCORE_SCOPE_REQUEST;
+  error->retryable = !spoilt && is_retryable(status.code()) ? 1 : 0;
   const auto room = static_cast<size_t>(error->struct_size - kHeaderBytes);
   text_to_array(status.message(), error->message,
                 std::min<size_t>(room, ENCORE_ERROR_MESSAGE_CAPACITY), &error->message_size);
   return code;
 }
 
-// The status that the other side returned and described. Unknown codes become kInternal; the
-// native code and the scope, if they say something, are appended to the message.
+// The status that the other side returned and described. Unknown codes become kInternal, unknown
+// scopes the widest; the native code and a wide scope are appended to the message.
 inline Status status_from_abi(encore_status code, const encore_error& error) {
   if (code == ENCORE_OK) return {};
   std::string message = text_from_abi(
@@ -65,12 +72,15 @@ inline Status status_from_abi(encore_status code, const encore_error& error) {
   if (error.native_code != 0) {
     message += " (native code " + std::to_string(error.native_code) + ")";
   }
-  if (error.scope == ENCORE_SCOPE_DEVICE) message += " (the device is lost to this process)";
-  if (error.scope == ENCORE_SCOPE_PROCESS) message += " (a new process is needed)";
+  const bool known = error.scope >= ENCORE_SCOPE_REQUEST && error.scope <= ENCORE_SCOPE_PROCESS;
+  const Scope scope = known ? static_cast<Scope>(error.scope) : Scope::kProcess;
+  if (scope == Scope::kDevice) message += " (the device is lost to this process)";
+  if (scope == Scope::kProcess) message += " (a new process is needed)";
   if (code < ENCORE_OK || code > ENCORE_INTERNAL) {
-    return internal_error(message + " (unknown error code " + std::to_string(code) + ")");
+    return internal_error(message + " (unknown error code " + std::to_string(code) + ")")
+        .spoiling(scope);
   }
-  return {static_cast<StatusCode>(code), std::move(message)};
+  return Status(static_cast<StatusCode>(code), std::move(message)).spoiling(scope);
 }
 
 // Runs `function`, which returns a Status, and lets nothing escape.
