@@ -50,24 +50,24 @@ class RocmFaultTest : public ::testing::Test {
   static void SetUpTestSuite() {
     auto files = open_model(ENCORE_GOLDEN_MODEL);
     ASSERT_TRUE(files.ok()) << files.status().to_string();
-    files_ = std::make_unique<ModelFiles>(std::move(files).value());
+    model_files = std::make_unique<ModelFiles>(std::move(files).value());
     // Twice: the first try starts what lives as long as the process.
     for (int round = 0; round < 2; ++round) {
       encore_standin_fail("");
-      clean_ = try_all();
-      ASSERT_TRUE(clean_.status.ok()) << clean_.status.to_string();
-      ASSERT_TRUE(clean_.skipped.empty()) << clean_.skipped[0].message;
+      clean_outcome = try_all();
+      ASSERT_TRUE(clean_outcome.status.ok()) << clean_outcome.status.to_string();
+      ASSERT_TRUE(clean_outcome.skipped.empty()) << clean_outcome.skipped[0].message;
     }
     std::istringstream calls(encore_standin_all_calls());
     std::string name;
     int64_t count = 0;
-    while (calls >> name >> count) calls_[name] = count;
+    while (calls >> name >> count) calls_of_a_try[name] = count;
   }
-  static void TearDownTestSuite() { files_.reset(); }
+  static void TearDownTestSuite() { model_files.reset(); }
 
   void SetUp() override {
-    ASSERT_TRUE(clean_.status.ok());
-    ASSERT_FALSE(clean_.logits.empty());
+    ASSERT_TRUE(clean_outcome.status.ok());
+    ASSERT_FALSE(clean_outcome.logits.empty());
   }
 
   // Everything from loading the plugin to a few steps, and back.
@@ -92,7 +92,7 @@ class RocmFaultTest : public ::testing::Test {
     encore_standin_fail("");
     const Outcome outcome = try_all();
     EXPECT_TRUE(outcome.status.ok()) << outcome.status.to_string();
-    EXPECT_EQ(outcome.logits, clean_.logits);
+    EXPECT_EQ(outcome.logits, clean_outcome.logits);
   }
   // `few` numbers from 1 to `count`: the first ones, and others up to the last.
   static std::set<int64_t> some_of(int64_t count, int64_t few) {
@@ -103,18 +103,18 @@ class RocmFaultTest : public ::testing::Test {
     return numbers;
   }
   static int64_t calls(const std::string& function) {
-    const auto found = calls_.find(function);
-    return found == calls_.end() ? 0 : found->second;
+    const auto found = calls_of_a_try.find(function);
+    return found == calls_of_a_try.end() ? 0 : found->second;
   }
 
-  static std::unique_ptr<ModelFiles> files_;
-  static Outcome clean_;
-  static std::map<std::string, int64_t> calls_;  // that a try makes
+  static std::unique_ptr<ModelFiles> model_files;
+  static Outcome clean_outcome;
+  static std::map<std::string, int64_t> calls_of_a_try;  // that a try makes
 };
 
-std::unique_ptr<ModelFiles> RocmFaultTest::files_;
-Outcome RocmFaultTest::clean_;
-std::map<std::string, int64_t> RocmFaultTest::calls_;
+std::unique_ptr<ModelFiles> RocmFaultTest::model_files;
+Outcome RocmFaultTest::clean_outcome;
+std::map<std::string, int64_t> RocmFaultTest::calls_of_a_try;
 
 check::RunnerSetOptions small_set() {
   check::RunnerSetOptions options = check::small_options();
@@ -165,11 +165,11 @@ Outcome RocmFaultTest::try_all() {
                             check_options(backend.option_schema(), given));
     ENCORE_RETURN_IF_ERROR(backend.init(options));
     ENCORE_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model,
-                            backend.load_model(0, files_->spec, *files_->weights, {}));
+                            backend.load_model(0, model_files->spec, *model_files->weights, {}));
     ENCORE_ASSIGN_OR_RETURN(check::RunnerSet set, check::make_runner_set(*model, small_set()));
     note_skipped(set.prefill, &outcome);
     note_skipped(set.decode, &outcome);
-    const Status stepped = run_steps(files_->spec.vocab_size, set, &outcome);
+    const Status stepped = run_steps(model_files->spec.vocab_size, set, &outcome);
     outcome.in_step = !stepped.ok();
     return stepped;
   };
@@ -270,12 +270,12 @@ TEST_F(RocmFaultTest, OperationThatLosesTheDevice) {
 
 // Whatever else it calls: told, or of no consequence.
 TEST_F(RocmFaultTest, EveryOtherFunctionTellsOrDoesWithout) {
-  for (const auto& [function, count] : calls_) {
+  for (const auto& [function, count] : calls_of_a_try) {
     for (const int64_t number : some_of(count, 4)) {
       SCOPED_TRACE(function + " " + std::to_string(number));
       const Outcome outcome = try_with(function, number, kInvalidValue);
       if (outcome.status.ok() && outcome.skipped.empty()) {
-        EXPECT_EQ(outcome.logits, clean_.logits);
+        EXPECT_EQ(outcome.logits, clean_outcome.logits);
       } else if (outcome.skipped.empty()) {
         EXPECT_THAT(outcome.status.code(),
                     AnyOf(Eq(StatusCode::kInternal), Eq(StatusCode::kUnavailable)));

@@ -42,6 +42,7 @@ extern "C" {
 
 void encore_emulator_set_run_kernel(RunKernel run) { launches().run = run; }
 
+// NOLINTBEGIN(readability-identifier-naming): HIP's own names
 void** __hipRegisterFatBinary(const void* /*data*/) {
   static void* handle = nullptr;
   return &handle;
@@ -53,6 +54,7 @@ void __hipRegisterFunction(void** /*handle*/, const void* host_function, char* d
                            dim3* /*grid*/, int* /*warp_size*/) {
   launches().names[host_function] = device_function;
 }
+// NOLINTEND(readability-identifier-naming)
 
 hipError_t __hipPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
                                       hipStream_t stream) {

@@ -37,6 +37,7 @@ TEST(RocmBackend, SaysWhoItIs) {
 TEST(RocmBackend, OptionsAreThoseOfEveryGpuAndWhoseProducts) {
   const std::vector<OptionSchema> schema = RocmBackend().option_schema();
   std::vector<std::string> keys;
+  keys.reserve(schema.size());
   for (const OptionSchema& option : schema) keys.push_back(option.key);
   EXPECT_EQ(keys,
             (std::vector<std::string>{"load_threads", "fail_allocation", "tuning_cache", "blas"}));
