@@ -2,9 +2,7 @@
 
 find_program(ENCORE_CCACHE ccache)
 if(ENCORE_CCACHE)
-  # What it must look past to keep what was compiled with a precompiled header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${ENCORE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ENCORE_CCACHE})
 endif()
 
 # `encore_settings` carries warnings and sanitizers; link it PRIVATE.
@@ -56,33 +54,6 @@ function(encore_fuzzer name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} encore_settings)
 endfunction()
 
-# GoogleTest's headers, compiled once: they take half of the time of the tests that include them. An
-# executable, since what is compiled for one takes no headers that were compiled for a library.
-function(encore_add_test_headers)
-  if(TARGET encore_test_headers)
-    return()
-  endif()
-  set(source ${PROJECT_BINARY_DIR}/test_headers.cpp)
-  file(GENERATE OUTPUT ${source} CONTENT "int main() { return 0; }\n")
-  add_executable(encore_test_headers EXCLUDE_FROM_ALL ${source})
-  target_precompile_headers(encore_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
-  target_link_libraries(encore_test_headers PRIVATE GTest::gtest GTest::gmock encore_settings)
-  encore_test_options(encore_test_headers)
-endfunction()
-
-# What all of them are compiled with.
-function(encore_test_options target)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-    target_compile_options(${target} PRIVATE
-      $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # for ccache
-  endif()
-  if(ENCORE_SANITIZE MATCHES undefined)
-    # A test's own code is not what is looked at; checking it too takes half of the time to
-    # compile it.
-    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
-  endif()
-endfunction()
-
 # encore_test(NAME SOURCES ... LIBRARIES targets... [ARGUMENTS ...] [TIMEOUT s])
 # A GoogleTest binary whose cases CTest lists one by one.
 function(encore_test name)
@@ -93,9 +64,11 @@ function(encore_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gmock GTest::gtest_main
                                         encore_settings)
-  encore_test_options(${name})
-  encore_add_test_headers()
-  target_precompile_headers(${name} REUSE_FROM encore_test_headers)
+  if(ENCORE_SANITIZE MATCHES undefined)
+    # A test's own code is not what is looked at; checking it too takes half of the time to
+    # compile it.
+    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
+  endif()
   set(properties TIMEOUT ${ARG_TIMEOUT})
   if(ENCORE_SANITIZE MATCHES address)
     list(APPEND properties ENVIRONMENT
