@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
+#include "cuda_nccl.h"
 #include "kernels/gpu/all_reduce.h"
 #include "kernels/gpu/norm.h"
-#include "cuda_nccl.h"
 #include "peer_memory.h"
 
 namespace {
