@@ -1,7 +1,5 @@
 #include "blas.h"
 
-#include <string>
-
 namespace encore::gpu {
 namespace {
 
@@ -10,6 +8,12 @@ constexpr uintptr_t kAlignment = 16;
 bool aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kAlignment == 0; }
 
 }  // namespace
+
+std::string name_of(const ProductShape& shape) {
+  return "product m=" + std::to_string(shape.m) + " n=" + std::to_string(shape.n) +
+         " k=" + std::to_string(shape.k) + (shape.output == Element::kF32 ? " f32" : " bf16") +
+         (shape.accumulate ? " accumulated" : "") + (shape.bias ? " with bias" : "");
+}
 
 Status check_product(const ProductShape& shape, const ProductOperands& operands) {
   if (shape.m < 1 || shape.n < 1 || shape.k < 1) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "encore/status.h"
 #include "kernels/gpu/launch.h"
@@ -59,6 +60,9 @@ class Blas {
   virtual Status multiply(const ProductShape& shape, const ProductOperands& operands,
                           void* stream) = 0;
 };
+
+// "product m=4 n=64 k=128 bf16 accumulated with bias", for messages.
+std::string name_of(const ProductShape& shape);
 
 // What every product promises of its shape and operands.
 // Errors: kInvalidArgument, naming what is wrong.

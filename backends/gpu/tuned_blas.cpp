@@ -30,12 +30,6 @@ Status check_not_captured(gpuStream_t stream) {
 
 }  // namespace
 
-std::string name_of(const ProductShape& shape) {
-  return "product m=" + std::to_string(shape.m) + " n=" + std::to_string(shape.n) +
-         " k=" + std::to_string(shape.k) + (shape.output == Element::kF32 ? " f32" : " bf16") +
-         (shape.accumulate ? " accumulated" : "") + (shape.bias ? " with bias" : "");
-}
-
 size_t ProductShapeHash::operator()(const ProductShape& shape) const {
   uint64_t hash = static_cast<uint64_t>(shape.m);
   const auto mix = [&](uint64_t value) {

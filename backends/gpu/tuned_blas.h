@@ -18,9 +18,6 @@
 
 namespace encore::gpu {
 
-// "product m=4 n=64 k=128 bf16 accumulated with bias", for messages.
-std::string name_of(const ProductShape& shape);
-
 struct ProductShapeHash {
   size_t operator()(const ProductShape& shape) const;
 };

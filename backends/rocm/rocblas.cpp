@@ -13,11 +13,6 @@ constexpr int64_t kLibraryBytes = int64_t{64} << 20;  // what rocBLAS takes at m
 constexpr int32_t kMaxOnes = 8192;                    // rows whose bias is laid out at once
 constexpr uint16_t kOne = 0x3F80;                     // in bf16
 
-std::string name_of(const gpu::ProductShape& shape) {
-  return "product m=" + std::to_string(shape.m) + " n=" + std::to_string(shape.n) +
-         " k=" + std::to_string(shape.k);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Rocblas>> Rocblas::create() {
@@ -66,7 +61,7 @@ Status Rocblas::run(const gpu::ProductShape& shape, const gpu::ProductOperands& 
                         operands.x, rocblas_datatype_bf16_r, shape.k, &beta, operands.y, type,
                         shape.n, operands.y, type, shape.n, rocblas_datatype_f32_r,
                         rocblas_gemm_algo_standard, 0, 0),
-      "running " + name_of(shape));
+      "running " + gpu::name_of(shape));
 }
 
 Status Rocblas::multiply(const gpu::ProductShape& shape, const gpu::ProductOperands& operands,
@@ -107,7 +102,7 @@ Status Rocblas::tune(const gpu::ProductShape& shape, const gpu::ProductOperands&
   }
   ENCORE_RETURN_IF_ERROR(prepare(queue));
   ENCORE_RETURN_IF_ERROR(multiply(shape, operands, stream));
-  return gpu::gpu_status(gpuStreamSynchronize(queue), "running " + name_of(shape));
+  return gpu::gpu_status(gpuStreamSynchronize(queue), "running " + gpu::name_of(shape));
 }
 
 }  // namespace encore::rocm
