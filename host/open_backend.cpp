@@ -73,7 +73,7 @@ Result<Backend*> find_backend(PluginRegistry& registry, const LoadedConfig& load
   for (const PluginRecord& record : registry.entries()) {
     if (record.name != name) continue;
     // A library that the machine lacks is put right there, as a device that it lacks is.
-    known = !record.failure || record.failure->code != LoadCode::kDependencyMissing;
+    known |= !record.failure || record.failure->code != LoadCode::kDependencyMissing;
     if (!is_wrong_variant(record)) continue;
     const std::string option = "backend.options." + record.variant_option;
     return invalid_argument(origin_or_key(loaded, option) + ": backend.options: " + message);
