@@ -142,6 +142,7 @@ delete it and try again"
 }
 
 has_cuda_driver() { [ -e /proc/driver/nvidia/version ] || command -v nvidia-smi >/dev/null; }
+has_amd_driver() { [ -e /dev/kfd ]; }
 
 # Encore loads no plugin that somebody else could replace. What is built from here on is closed to
 # others; a folder above that is open has to be closed by hand.
