@@ -33,7 +33,15 @@ int64_t stat_of(const Backend& backend, std::string_view name) {
   return 0;
 }
 
-int64_t used_bytes(const DeviceMemory& memory) { return memory.total_bytes - memory.free_bytes; }
+// By whomever.
+Result<int64_t> used_bytes(const Backend& backend, int32_t first_device, int32_t num_devices) {
+  int64_t used = 0;
+  for (int32_t device = first_device; device < first_device + num_devices; ++device) {
+    ENCORE_ASSIGN_OR_RETURN(const DeviceMemory memory, backend.device_memory(device));
+    used += memory.total_bytes - memory.free_bytes;
+  }
+  return used;
+}
 
 }  // namespace
 
@@ -42,19 +50,24 @@ double MemoryLedger::difference_percent() const {
   return 100.0 * static_cast<double>(sum() - used) / static_cast<double>(used);
 }
 
-Result<MemoryBaseline> measure_baseline(const Backend& backend, int32_t device) {
-  ENCORE_ASSIGN_OR_RETURN(const DeviceInfo info, backend.device_info(device));
+Result<MemoryBaseline> measure_baseline(const Backend& backend, int32_t first_device,
+                                        int32_t num_devices) {
+  ENCORE_ASSIGN_OR_RETURN(const DeviceInfo info, backend.device_info(first_device));
   MemoryBaseline baseline;
+  baseline.first_device = first_device;
+  baseline.num_devices = std::min(num_devices, backend.device_count() - first_device);
   baseline.has_own_memory = (info.capabilities & kCapabilityDeviceMemory) != 0;
   if (!baseline.has_own_memory) return baseline;
-  ENCORE_ASSIGN_OR_RETURN(const DeviceMemory memory, backend.device_memory(device));
-  baseline.used = std::max<int64_t>(0, used_bytes(memory) - stat_of(backend, kContextBytesStat));
+  // Asked first: this may be what makes the backend's context.
+  ENCORE_ASSIGN_OR_RETURN(const int64_t used,
+                          used_bytes(backend, first_device, baseline.num_devices));
+  baseline.used = std::max<int64_t>(0, used - stat_of(backend, kContextBytesStat));
   return baseline;
 }
 
-Result<MemoryLedger> make_ledger(const Backend& backend, int32_t device,
-                                 const MemoryBaseline& baseline, const ModelInfo& model,
-                                 const KvInfo& kv, const CaptureSummary& capture) {
+Result<MemoryLedger> make_ledger(const Backend& backend, const MemoryBaseline& baseline,
+                                 const ModelInfo& model, const KvInfo& kv,
+                                 const CaptureSummary& capture) {
   MemoryLedger ledger;
   ledger.weights = model.weight_bytes;
   ledger.mapped = model.mapped_bytes;
@@ -77,9 +90,10 @@ Result<MemoryLedger> make_ledger(const Backend& backend, int32_t device,
     ledger.staging = 0;
     return ledger;
   }
-  ENCORE_ASSIGN_OR_RETURN(const DeviceMemory memory, backend.device_memory(device));
+  ENCORE_ASSIGN_OR_RETURN(const int64_t used,
+                          used_bytes(backend, baseline.first_device, baseline.num_devices));
   ledger.measured = true;
-  ledger.used = used_bytes(memory) - baseline.used;
+  ledger.used = used - baseline.used;
   return ledger;
 }
 

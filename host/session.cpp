@@ -50,7 +50,8 @@ Result<std::unique_ptr<Session>> Session::open(const LoadedConfig& loaded) {
   ENCORE_ASSIGN_OR_RETURN(session->backend_, open_backend(loaded));
   const int32_t device = loaded.config.backend.device;
   ENCORE_ASSIGN_OR_RETURN(session->device_, session->backend().device_info(device));
-  ENCORE_ASSIGN_OR_RETURN(session->baseline_, measure_baseline(session->backend(), device));
+  ENCORE_ASSIGN_OR_RETURN(session->baseline_, measure_baseline(session->backend(), device,
+                                                               loaded.config.parallel.tensor));
   session->timings_.backend_us = us_since(start);
   ENCORE_RETURN_IF_ERROR(session->open_files());
   ENCORE_RETURN_IF_ERROR(session->set_limits());
@@ -308,8 +309,7 @@ Status Session::check_memory() const {
 }
 
 Result<MemoryLedger> Session::ledger() const {
-  return make_ledger(*backend_.backend, config().backend.device, baseline_, model_->info(),
-                     kv_->info(), summary_);
+  return make_ledger(*backend_.backend, baseline_, model_->info(), kv_->info(), summary_);
 }
 
 Status Session::start_engine(const DecodeOptions& decode) {

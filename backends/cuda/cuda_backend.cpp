@@ -10,6 +10,7 @@
 #include "cuda_nccl.h"
 #include "gpu_status.h"
 #include "kernel_trace.h"
+#include "nvml_library.h"
 #include "tuning_option.h"
 
 namespace encore::cuda {
@@ -100,6 +101,11 @@ Result<std::shared_ptr<gpu::RankPeers>> CudaBackend::make_peers(std::vector<int3
   ENCORE_ASSIGN_OR_RETURN(const gpu::NcclFunctions nccl, open_nccl());
   return gpu::RankPeers::create(nccl, gpu::RankPeers::Kernels::kOwn, std::move(ordinals),
                                 account());
+}
+
+std::optional<int64_t> CudaBackend::bytes_in_use(const gpu::FoundDevice& device) const {
+  static const Result<NvmlFunctions> nvml = open_nvml(nvml_candidates());
+  return nvml.ok() ? cuda::bytes_in_use(*nvml, device.bus_id) : std::nullopt;
 }
 
 gpu::Tracer* CudaBackend::tracer() { return &kernel_trace(); }

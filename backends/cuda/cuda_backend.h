@@ -22,6 +22,7 @@ class CudaBackend final : public gpu::GpuBackend {
   Result<gpu::FoundDevice> describe(int32_t device) const override;
   Result<std::unique_ptr<gpu::Blas>> make_blas(const gpu::FoundDevice& device) override;
   Result<std::shared_ptr<gpu::RankPeers>> make_peers(std::vector<int32_t> ordinals) override;
+  std::optional<int64_t> bytes_in_use(const gpu::FoundDevice& device) const override;
   gpu::Tracer* tracer() override;
 
   std::filesystem::path tuning_folder_;  // of the fastest matrix algorithms; empty: kept nowhere

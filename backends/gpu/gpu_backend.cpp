@@ -34,7 +34,13 @@ Result<T> number(const OptionValues& options, std::string_view key, T low, T hig
   return value;
 }
 
-Status select(int32_t device) { return gpu_status(gpuSetDevice(device), "selecting the device"); }
+// Of the current device.
+Result<DeviceMemory> current_memory() {
+  size_t free = 0;
+  size_t total = 0;
+  ENCORE_RETURN_IF_ERROR(gpu_status(gpuMemGetInfo(&free, &total), "reading device memory"));
+  return DeviceMemory{static_cast<int64_t>(total), static_cast<int64_t>(free)};
+}
 
 }  // namespace
 
@@ -137,10 +143,19 @@ Result<DeviceInfo> GpuBackend::device_info(int32_t device) const {
 Result<DeviceMemory> GpuBackend::device_memory(int32_t device) const {
   ENCORE_RETURN_IF_ERROR(check_device(device));
   ENCORE_RETURN_IF_ERROR(select(device));
-  size_t free = 0;
-  size_t total = 0;
-  ENCORE_RETURN_IF_ERROR(gpu_status(gpuMemGetInfo(&free, &total), "reading device memory"));
-  return DeviceMemory{static_cast<int64_t>(total), static_cast<int64_t>(free)};
+  return current_memory();
+}
+
+Status GpuBackend::select(int32_t device) const {
+  const auto use = [&] { return bytes_in_use(devices_[static_cast<size_t>(device)]); };
+  const auto set = [&] { return gpu_status(gpuSetDevice(device), "selecting the device"); };
+  // Some make the context no earlier than they are asked something about it.
+  const auto make = [&] {
+    const Status status = set();
+    return status.ok() ? current_memory().status() : status;
+  };
+  ENCORE_RETURN_IF_ERROR(contexts_.make_once(device, use, make));
+  return set();
 }
 
 // The BLAS belongs to the device that is current when it is made.
@@ -177,8 +192,6 @@ Result<std::unique_ptr<Model>> GpuBackend::load_model(int32_t device, const Mode
                                                       const WeightSource& weights,
                                                       const LoadOptions& options) {
   ENCORE_RETURN_IF_ERROR(check_model(device, spec, weights.weights()));
-  ENCORE_ASSIGN_OR_RETURN(const DeviceMemory memory, device_memory(device));
-  if (context_bytes_ == 0) context_bytes_ = memory.total_bytes - memory.free_bytes;
   std::unique_ptr<Model> model;
   if (options.tensor_parallel_size == 1) {
     ENCORE_ASSIGN_OR_RETURN(auto made, make_device(device));
@@ -226,7 +239,7 @@ Result<std::unique_ptr<Model>> GpuBackend::load_ranks(int32_t first, const Model
 
 std::vector<std::pair<std::string, int64_t>> GpuBackend::stats() const {
   return {{"models_loaded", models_loaded_},
-          {"memory.context_bytes", context_bytes_},
+          {"memory.context_bytes", contexts_.bytes()},
           {"memory.allocated_bytes", account_.device_bytes},
           {"memory.page_locked_bytes", account_.host_bytes},
           {"memory.allocations", account_.num_allocations}};

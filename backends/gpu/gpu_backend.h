@@ -4,12 +4,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "blas.h"
+#include "context_account.h"
 #include "device.h"
 #include "encore/backend.h"
 #include "kernels/gpu/device_traits.h"
@@ -69,11 +71,16 @@ class GpuBackend : public Backend {
   // For the current device.
   virtual Result<std::unique_ptr<Blas>> make_blas(const FoundDevice& device) = 0;
   virtual Result<std::shared_ptr<RankPeers>> make_peers(std::vector<int32_t> ordinals) = 0;
+  // Bytes in use on a device, by this process and others, told without making a context there.
+  // Nothing if nobody tells.
+  virtual std::optional<int64_t> bytes_in_use(const FoundDevice& device) const = 0;
   // Tells of kernels; null if nothing does. Lives as long as the process.
   virtual Tracer* tracer() = 0;
 
   Status find_devices();
   Status check_device(int32_t device) const;
+  // Makes the device the thread's current one; the first time this makes the driver's context.
+  Status select(int32_t device) const;
   Result<std::unique_ptr<Blas>> select_and_make_blas(int32_t device);
   Result<std::unique_ptr<GpuDevice>> make_device(int32_t device);
   // Rank r on device first + r.
@@ -87,8 +94,7 @@ class GpuBackend : public Backend {
   bool ready_ = false;
   bool overlap_ = false;
   int32_t load_threads_ = 0;
-  std::atomic<int64_t> context_bytes_ =
-      0;  // taken on the device by the driver's context when first used
+  mutable ContextAccount contexts_;
   std::atomic<int64_t> models_loaded_ = 0;
 };
 

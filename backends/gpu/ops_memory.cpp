@@ -192,7 +192,6 @@ Result<int64_t> GpuOps::reserve_workspace(const ModelSpec& spec,
     workspace_bytes_ = total;
     *added_bytes += total;
   }
-  info_.workspace_bytes += *added_bytes;
   return workspace_bytes_ + blas_workspace_->bytes();
 }
 

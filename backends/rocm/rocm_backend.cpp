@@ -8,6 +8,7 @@
 #include "rocm_architecture.h"
 #include "rocm_rccl.h"
 #include "tuning_option.h"
+#include "vram_in_use.h"
 
 namespace encore::rocm {
 namespace {
@@ -106,6 +107,10 @@ Result<std::shared_ptr<gpu::RankPeers>> RocmBackend::make_peers(std::vector<int3
   ENCORE_ASSIGN_OR_RETURN(const gpu::NcclFunctions rccl, open_rccl());
   return gpu::RankPeers::create(rccl, gpu::RankPeers::Kernels::kLibrary, std::move(ordinals),
                                 account());
+}
+
+std::optional<int64_t> RocmBackend::bytes_in_use(const gpu::FoundDevice& device) const {
+  return vram_in_use(device.bus_id);
 }
 
 }  // namespace encore::rocm

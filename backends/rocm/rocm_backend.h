@@ -26,6 +26,7 @@ class RocmBackend final : public gpu::GpuBackend {
   Result<gpu::FoundDevice> describe(int32_t device) const override;
   Result<std::unique_ptr<gpu::Blas>> make_blas(const gpu::FoundDevice& device) override;
   Result<std::shared_ptr<gpu::RankPeers>> make_peers(std::vector<int32_t> ordinals) override;
+  std::optional<int64_t> bytes_in_use(const gpu::FoundDevice& device) const override;
   // None: AMD's profilers attach from outside.
   gpu::Tracer* tracer() override { return nullptr; }
 

@@ -26,7 +26,9 @@ REQUESTS = int(os.environ.get("ENCORE_E2E_REQUESTS", "0"))
 STREAMS = int(os.environ.get("ENCORE_E2E_STREAMS", "2000"))
 CLIENTS = 200
 RUNNING = 20  # requests at a time: 200 clients are ten times that
+COMPLETED = 50  # requests at least, however slow the machine
 STUCK_SECONDS = 180  # no answer for so long: stuck
+BEGIN_SECONDS = 400  # until the last of many streams has begun
 HEALTH_SECONDS = 0.05  # of 99 in 100 answers of /health
 NAMES = ("prose", "code", "numbers", "french_german", "scripts", "chat", "one_token")
 LEAVER_TOKENS = 240  # what those ask for who leave
@@ -48,6 +50,10 @@ class Load:
         self.requests = requests
         await asyncio.gather(*(self.client(random.Random(i)) for i in range(CLIENTS)))
 
+    def goes_on(self):
+        return (time.monotonic() < self.end or self.total() < self.requests
+                or self.outcomes["completed"] < COMPLETED)
+
     def total(self):
         """Requests, without those for which the queue was full."""
         return self.outcomes.total() - self.outcomes["queue full"]
@@ -55,7 +61,7 @@ class Load:
     async def client(self, chance):
         actions = [self.complete, self.complete_stream, self.complete_stream, self.leave_stream,
                    self.leave_before_reply, self.close_half_way]
-        while time.monotonic() < self.end or self.total() < self.requests:
+        while self.goes_on():
             action = chance.choice(actions)
             request, text, tokens = chance.choice(self.expected)
             try:
@@ -196,7 +202,7 @@ class OverloadTest(unittest.TestCase):
         """The texts of requests that are alone; they share no prefix that was cached before."""
         requests = []
         for i, name in enumerate(NAMES):
-            for max_tokens in (4 + 3 * i, 40 - 4 * i):
+            for max_tokens in (4 + 3 * i, 96 - 6 * i):
                 request = {"model": MODEL_NAME, "prompt": golden(name)["prompt_ids"],
                            "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
                 status, body = server.post("/v1/completions", request)
@@ -210,7 +216,8 @@ class OverloadTest(unittest.TestCase):
         return requests
 
     def test_load(self):
-        # 20 pages: whoever is let in finds room for his prompt, and not for all that he asks for.
+        # 20 pages: whoever is let in finds room for his prompt and a page more; a few who ask for
+        # 60 tokens or more take it all.
         with Server(scheduler={"max_running_requests": RUNNING, "max_context": 1024},
                     kv_cache={"max_tokens": 320},
                     server={"max_queue": 100}) as server:
@@ -240,7 +247,6 @@ class OverloadTest(unittest.TestCase):
               f"{len(times)}; memory grew {growth(samples) / 1e6:.1f} MB to "
               f"{samples[-1][1] / 1e6:.0f} MB", file=sys.stderr)
         self.assertEqual(load.faults[:5], [])
-        self.assertGreater(load.outcomes["completed"], CLIENTS // 4)
         self.assertGreater(load.outcomes["left the stream"], 5)
         self.assertGreaterEqual(load.total(), REQUESTS)
         # Every token is accounted for.
@@ -279,7 +285,7 @@ class OverloadTest(unittest.TestCase):
             status, _ = await connection.head()
             first = json.loads(await anext(connection.events()))
             return status, first["choices"][0]["text"]
-        async with asyncio.timeout(STUCK_SECONDS):
+        async with asyncio.timeout(BEGIN_SECONDS):
             firsts = await asyncio.gather(*(begin(connection) for connection in connections))
         self.assertEqual(collections.Counter(firsts), {(200, "-"): STREAMS})
         now = await asyncio.to_thread(server.metrics)

@@ -75,13 +75,13 @@ class Product {
     const double rounding = is_f32() ? 0x1p-23 : 0x1p-8;
     for (int row = 0; row < shape_.m; ++row) {
       for (int column = 0; column < shape_.n; ++column) {
-        const auto at = static_cast<size_t>(row * shape_.n + column);
+        const auto at = count(row, shape_.n) + static_cast<size_t>(column);
         double expected = with_bias_ ? from_bf16(bias_[static_cast<size_t>(column)]) : 0.0;
         if (shape_.accumulate) expected += y_before_[at];
         double size = std::abs(expected);
         for (int i = 0; i < shape_.k; ++i) {
-          const double term = double{from_bf16(x_[static_cast<size_t>(row * shape_.k + i)])} *
-                              from_bf16(w_[static_cast<size_t>(column * shape_.k + i)]);
+          const double term = double{from_bf16(x_[count(row, shape_.k) + static_cast<size_t>(i)])} *
+                              from_bf16(w_[count(column, shape_.k) + static_cast<size_t>(i)]);
           expected += term;
           size += std::abs(term);
         }

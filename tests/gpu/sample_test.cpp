@@ -318,6 +318,7 @@ TEST_P(SampleTest, AHistoryChangesWhatIsChosen) {
   const std::vector<float> logits = random_logits(kVocab, 8);
   const std::vector<int32_t> order = ranked(logits);
   std::vector<TokenCount> history;
+  history.reserve(9000);
   for (int32_t i = 0; i < 9000; ++i) history.push_back({order[i], i % 2, i % 3});
   RowSampling p = kGreedy;
   p.repetition_penalty = 1.3F;

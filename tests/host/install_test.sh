@@ -1,6 +1,7 @@
 #!/bin/sh
 # install_test.sh BUILD_DIR: installs the built tree, moves it, and runs it from there. Every shared
-# library that is not part of the C and C++ runtime must come from the tree itself.
+# library that is not part of the C and C++ runtime must come from the tree itself; but AMD's run-time
+# library, and what it takes, is the machine's, as a driver is.
 set -eu
 build=$1
 scratch=$(mktemp -d)
@@ -35,6 +36,12 @@ runtime='^(linux-vdso|libc|libm|libstdc\+\+|libgcc_s|libpthread|libdl|librt|/lib
 for file in "$tree/bin/encore" "$tree"/lib/encore/plugins/*.so; do
   [ -e "$file" ] || continue
   ldd "$file" | sed 's/^[[:space:]]*//' | grep -Ev "$runtime" >"$scratch/needed" || true
+  hip=$(sed -n 's/^libamdhip64[^ ]* => \(\/[^ ]*\) .*/\1/p' "$scratch/needed")
+  if [ -n "$hip" ]; then
+    { basename "$hip"; ldd "$hip" | sed 's/^[[:space:]]*//; s/ .*//'; } >"$scratch/machine"
+    grep -vFf "$scratch/machine" "$scratch/needed" >"$scratch/ours" || true
+    mv "$scratch/ours" "$scratch/needed"
+  fi
   while read -r line; do
     case $line in
       *"not found"*) echo "$file: $line"; fail=1 ;;

@@ -26,7 +26,7 @@ TEST_P(HostileTableTest, IsRefused) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<Lie>& info) { return info.param.name; }
+std::string name_of_lie(const testing::TestParamInfo<Lie>& info) { return info.param.name; }
 
 constexpr StatusCode kWrong = StatusCode::kFailedPrecondition;
 
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"name_empty", LoadCode::kIdentity, kWrong, "its name is ''"},
         Lie{"name_path", LoadCode::kIdentity, kWrong, "its name is '../etc'"},
         Lie{"name_long", LoadCode::kIdentity, kWrong, "1 to 64"}),
-    name_of);
+    name_of_lie);
 
 INSTANTIATE_TEST_SUITE_P(
     Schema, HostileTableTest,
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
         Lie{"schema_stride", LoadCode::kSchema, StatusCode::kInternal, "a stride of options = 0"},
         Lie{"schema_type", LoadCode::kSchema, StatusCode::kInternal,
             "the type of option 'speed' = 99"}),
-    name_of);
+    name_of_lie);
 
 class HostileFunctionTest : public HostileTest, public testing::WithParamInterface<const char*> {};
 

@@ -21,7 +21,7 @@ struct Misdeed {
 
 void PrintTo(const Misdeed& misdeed, std::ostream* out) { *out << misdeed.lie; }
 
-std::string name_of(const testing::TestParamInfo<Misdeed>& info) {
+std::string name_of_misdeed(const testing::TestParamInfo<Misdeed>& info) {
   return info.param.plugin + "_" + info.param.lie;
 }
 
@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(
         Misdeed{"c", "abort_init", LoadCode::kProbeCrashed, "SIGABRT (Aborted) in its init()"},
         Misdeed{"c", "crash_shutdown", LoadCode::kProbeCrashed, "in its shutdown()"},
         Misdeed{"c", "crash_end", LoadCode::kProbeCrashed, "while the process ended"}),
-    name_of);
+    name_of_misdeed);
 
 INSTANTIATE_TEST_SUITE_P(
     Exit, HostileChildTest,
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "it ended the process with status 0 while it was mapped"},
                     Misdeed{"c", "exit_entry", LoadCode::kProbeExited, "in its entry function"},
                     Misdeed{"c", "exit_init", LoadCode::kProbeExited, "in its init()"}),
-    name_of);
+    name_of_misdeed);
 
 INSTANTIATE_TEST_SUITE_P(SelfTest, HostileChildTest,
                          testing::Values(Misdeed{"c", "init_fails", LoadCode::kProbeSelfTest,
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(SelfTest, HostileChildTest,
                                          Misdeed{
                                              "c", "selftest_fails", LoadCode::kProbeSelfTest,
                                              "self-test of device 0 failed: two and two are five"}),
-                         name_of);
+                         name_of_misdeed);
 
 // With a C++ library of its own, a plugin's exception finds no handler outside, and aborts.
 std::vector<Misdeed> throwers() {
@@ -80,7 +80,7 @@ std::vector<Misdeed> throwers() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Throw, HostileChildTest, testing::ValuesIn(throwers()), name_of);
+INSTANTIATE_TEST_SUITE_P(Throw, HostileChildTest, testing::ValuesIn(throwers()), name_of_misdeed);
 
 class HostileProbeTest : public HostileTest {
  protected:

@@ -2,12 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
-#include "run_command.h"
+#include "command_on_standin.h"
 
 namespace encore {
 namespace {
@@ -17,32 +15,10 @@ using ::testing::HasSubstr;
 
 class RocmCommandTest : public ::testing::Test {
  protected:
-  // With those devices; no process may leave anything or use the run-time wrongly.
   static CommandResult run(const std::vector<std::string>& arguments, int devices = 1,
                            const std::string& architecture = "gfx90a") {
-    const std::string report = make_folder("report") + "/lines";
-    const CommandResult result =
-        run_encore(arguments, "",
-                   {"LD_LIBRARY_PATH=" ENCORE_STANDIN_FOLDER, "ENCORE_STANDIN_REPORT=" + report,
-                    "ENCORE_STANDIN_DEVICES=" + std::to_string(devices),
-                    "ENCORE_STANDIN_ARCH=" + architecture});
-    std::ifstream file(report);
-    for (std::string line; std::getline(file, line);) {
-      EXPECT_THAT(line, HasSubstr("nothing left; used wrongly 0 times"));
-    }
-    return result;
-  }
-  // Limits as small as kernels on the host want them.
-  static std::string config(const std::string& backend) {
-    const std::string options = backend == "rocm" ? "  options: {blas: rocblas}\n" : "";
-    return write_temporary(backend + ".yaml", "model:\n  path: " ENCORE_GOLDEN_MODELS
-                                              "/tiny_llama\n"
-                                              "backend:\n  name: " +
-                                                  backend + "\n" + options +
-                                                  "scheduler:\n"
-                                                  "  max_running_requests: 2\n"
-                                                  "  max_tokens_per_step: 32\n"
-                                                  "  max_context: 64\n");
+    return run_on_standin(arguments, {"ENCORE_STANDIN_DEVICES=" + std::to_string(devices),
+                                      "ENCORE_STANDIN_ARCH=" + architecture});
   }
 };
 
@@ -68,9 +44,9 @@ TEST_F(RocmCommandTest, TextIsThatOfTheCpu) {
     arguments.insert(arguments.end(), request.begin(), request.end());
     return arguments;
   };
-  const CommandResult rocm = run(command(config("rocm")));
+  const CommandResult rocm = run(command(small_config("rocm")));
   ASSERT_EQ(rocm.exit_code, 0) << rocm.err;
-  const CommandResult cpu = run_encore(command(config("cpu")));
+  const CommandResult cpu = run_encore(command(small_config("cpu")));
   ASSERT_EQ(cpu.exit_code, 0) << cpu.err;
   EXPECT_FALSE(cpu.out.empty());
   EXPECT_EQ(rocm.out, cpu.out);
@@ -83,7 +59,8 @@ TEST_F(RocmCommandTest, WithoutDevicesItSaysSo) {
 }
 
 TEST_F(RocmCommandTest, DeviceThatTheBuildHasNoCodeForIsRefused) {
-  const CommandResult result = run({"run", config("rocm"), "--prompt", "hello"}, 1, "gfx1030");
+  const CommandResult result =
+      run({"run", small_config("rocm"), "--prompt", "hello"}, 1, "gfx1030");
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("gfx1030"));
 }

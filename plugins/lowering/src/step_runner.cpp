@@ -54,7 +54,7 @@ Result<Ticket> StepRunner::submit(const ForwardBatch& batch, const StepOutput& o
   const PaddedSize padded = padded_size(batch, checked.bucket);
   ENCORE_RETURN_IF_ERROR(context_->stage(batch, output, padded.tokens, padded.requests));
   const Result<Matrix> logits = execute(batch, checked.bucket);
-  const Result<Ticket> ticket =
+  Result<Ticket> ticket =
       logits.ok() ? context_->finish(batch, output, *logits) : Result<Ticket>(logits.status());
   if (ticket.ok()) return ticket;
   // What was enqueued reads the staged inputs, which the next step overwrites, and writes to the

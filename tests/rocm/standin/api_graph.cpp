@@ -4,6 +4,7 @@
 
 #include "call.h"
 #include "capture.h"
+#include "memory.h"
 #include "misuse.h"
 
 using encore::standin::call;
@@ -98,6 +99,9 @@ hipError_t hipGraphInstantiate(hipGraphExec_t* executable, hipGraph_t graph, hip
                                size_t) {
   return call("hipGraphInstantiate", CallKind::kWork, [&](Lock&) {
     if (executable == nullptr || !standin::graphs().has(graph)) return hipErrorInvalidValue;
+    if (standin::executable_bytes_of(graph->nodes.size()) > standin::free_bytes(graph->device)) {
+      return hipErrorOutOfMemory;
+    }
     auto made = std::make_unique<Executable>();
     made->device = graph->device;
     for (const auto& node : graph->nodes) made->operations.push_back(node->operation);

@@ -18,6 +18,14 @@ Handles<Executable>& executables() {
   return executables;
 }
 
+uint64_t executable_bytes(int device) {
+  uint64_t bytes = 0;
+  executables().each([&](const Executable& executable) {
+    if (executable.device == device) bytes += executable_bytes_of(executable.operations.size());
+  });
+  return bytes;
+}
+
 bool comes_before(const Node* node, const std::vector<Node*>& from) {
   std::vector<Node*> open = from;
   std::set<const Node*> seen;

@@ -1,6 +1,7 @@
 // Graphs and what is made of them to be launched.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -31,6 +32,11 @@ using Executable = hipGraphExec;
 
 Handles<Graph>& graphs();
 Handles<Executable>& executables();
+
+// Device memory that all executables of a device take, or one with so many operations: a page for
+// each. HIP says no figure; that there is one is what matters.
+uint64_t executable_bytes(int device);
+inline uint64_t executable_bytes_of(size_t num_operations) { return 4096 * num_operations; }
 
 // Whether `node` is one of `from` or comes before one of them.
 bool comes_before(const Node* node, const std::vector<Node*>& from);

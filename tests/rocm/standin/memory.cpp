@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 
+#include "graph.h"
 #include "misuse.h"
 #include "settings.h"
 
@@ -164,11 +165,11 @@ std::string fault_of(const void* address, size_t bytes) {
 }
 
 uint64_t free_bytes(int device) {
-  uint64_t used = 0;
+  uint64_t used = settings().others_bytes + executable_bytes(device);
   for (const auto& [address, memory] : live) {
     if (memory.kind == Kind::kDevice && memory.device == device) used += memory.bytes;
   }
-  return settings().memory_bytes - used;
+  return used < settings().memory_bytes ? settings().memory_bytes - used : 0;
 }
 
 Holdings holdings(Kind kind) {

@@ -40,6 +40,7 @@ const Allocation* allocation_of(const void* address);
 // knows nothing of; else what is wrong.
 std::string fault_of(const void* address, size_t bytes);
 
+// What allocations, executables and others have left.
 uint64_t free_bytes(int device);
 
 // What is allocated: how many, how much.

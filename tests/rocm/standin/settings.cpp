@@ -21,6 +21,7 @@ Settings read_settings() {
   read("ENCORE_STANDIN_DEVICES", &settings.num_devices);
   read("ENCORE_STANDIN_ARCH", &settings.architecture);
   read("ENCORE_STANDIN_MEMORY", &settings.memory_bytes);
+  read("ENCORE_STANDIN_OTHERS", &settings.others_bytes);
   read("ENCORE_STANDIN_PROCESSORS", &settings.processors);
   read("ENCORE_STANDIN_KERNELS", &settings.kernels);
   read("ENCORE_STANDIN_FAIL", &settings.failures);

@@ -32,6 +32,28 @@ TEST_F(MemoryTest, DeviceHasSoMuchAndNoMore) {
   ENCORE_HIP_OK(hipFree(data));
 }
 
+TEST_F(MemoryTest, ExecutablesTakeSomeOfIt) {
+  int32_t* data = make_numbers(4);
+  size_t before = 0;
+  size_t with_two = 0;
+  size_t after = 0;
+  size_t total = 0;
+  ENCORE_HIP_OK(hipMemGetInfo(&before, &total));
+  ENCORE_HIP_OK(hipStreamBeginCapture(stream_, hipStreamCaptureModeThreadLocal));
+  ENCORE_HIP_OK(hipMemsetAsync(data, 0, 8, stream_));
+  ENCORE_HIP_OK(hipMemsetAsync(data + 2, 1, 8, stream_));
+  hipGraph_t graph = nullptr;
+  ENCORE_HIP_OK(hipStreamEndCapture(stream_, &graph));
+  hipGraphExec_t executable = nullptr;
+  ENCORE_HIP_OK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+  ENCORE_HIP_OK(hipMemGetInfo(&with_two, &total));
+  EXPECT_EQ(before - with_two, 8192U);
+  ENCORE_HIP_OK(hipGraphExecDestroy(executable));
+  ENCORE_HIP_OK(hipGraphDestroy(graph));
+  ENCORE_HIP_OK(hipMemGetInfo(&after, &total));
+  EXPECT_EQ(after, before);
+}
+
 TEST_F(MemoryTest, CopiesAndFillsStayWithinTheirAllocation) {
   int32_t* device = make_numbers(4);
   int32_t host[8] = {};
