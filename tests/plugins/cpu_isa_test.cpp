@@ -10,25 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "cpu_snapshots.h"
+
 namespace encore {
 namespace {
-
-constexpr uint64_t kAvx = 0x7;
-constexpr uint64_t kAvx512 = kAvx | 0xE0;
-constexpr uint64_t kAmx = kAvx512 | 0x60000;
-
-// Every feature there is, in a system that lets all of them be used.
-CpuSnapshot everything() {
-  return {.brand = "Test CPU",
-          .leaf1_ecx = ~0U,
-          .leaf7_ebx = ~0U,
-          .leaf7_ecx = ~0U,
-          .leaf7_edx = ~0U,
-          .leaf7_1_eax = ~0U,
-          .extended1_ecx = ~0U,
-          .xcr0 = kAmx,
-          .amx_permission = true};
-}
 
 bool usable(const CpuSnapshot& snapshot, std::string_view name) {
   const CpuIsa isa(snapshot);
@@ -54,7 +39,7 @@ TEST(CpuIsaTest, AllAreUsableWhereAllAgree) {
 
 TEST(CpuIsaTest, EachFeatureIsItsOwnBit) {
   CpuSnapshot snapshot;
-  snapshot.xcr0 = kAmx;
+  snapshot.xcr0 = kAmxState;
   snapshot.amx_permission = true;
   snapshot.leaf7_ebx = 1U << 5;
   EXPECT_TRUE(usable(snapshot, "avx2"));
@@ -78,7 +63,7 @@ TEST(CpuIsaTest, EachFeatureIsItsOwnBit) {
 // Known fault P3: CPUID lists what the operating system does not save.
 TEST(CpuIsaTest, AmxBitsWithoutTileStateAreNotUsable) {
   CpuSnapshot snapshot = everything();
-  snapshot.xcr0 = kAvx512;
+  snapshot.xcr0 = kAvx512State;
   EXPECT_FALSE(usable(snapshot, "amx_tile"));
   EXPECT_TRUE(usable(snapshot, "avx512f"));
   EXPECT_EQ(why_not(snapshot, {"avx2", "amx_tile", "amx_int8"}),
@@ -88,7 +73,7 @@ TEST(CpuIsaTest, AmxBitsWithoutTileStateAreNotUsable) {
 
 TEST(CpuIsaTest, Avx512BitsWithoutZmmStateAreNotUsable) {
   CpuSnapshot snapshot = everything();
-  snapshot.xcr0 = kAvx | 0x60;  // opmasks and upper halves, but not ZMM16-31
+  snapshot.xcr0 = kAvxState | 0x60;  // opmasks and upper halves, but not ZMM16-31
   EXPECT_FALSE(usable(snapshot, "avx512_vnni"));
   EXPECT_TRUE(usable(snapshot, "avx2"));
   EXPECT_EQ(why_not(snapshot, {"avx512f"}),

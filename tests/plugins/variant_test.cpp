@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cpu_snapshots.h"
 #include "encore/loader/variants.h"
 
 namespace encore {
@@ -13,19 +14,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr uint64_t kAvxState = 0x7;
-constexpr uint64_t kAvx512State = kAvxState | 0xE0;
-constexpr uint64_t kAmxState = kAvx512State | 0x60000;
-
-CpuSnapshot everything() {
-  CpuSnapshot snapshot;
-  snapshot.leaf1_ecx = snapshot.leaf7_ebx = snapshot.leaf7_ecx = ~0U;
-  snapshot.leaf7_edx = snapshot.leaf7_1_eax = snapshot.extended1_ecx = ~0U;
-  snapshot.xcr0 = kAmxState;
-  snapshot.amx_permission = true;
-  return snapshot;
-}
 
 Manifest manifest() {
   Manifest manifest;
