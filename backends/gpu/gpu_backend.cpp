@@ -10,6 +10,7 @@
 #include "encore/lowering/model_check.h"
 #include "encore/lowering/parallel_model.h"
 #include "encore/lowering/shard.h"
+#include "encore/sdk/host.h"
 #include "gpu_ranks.h"
 #include "gpu_status.h"
 #include "selftest.h"
@@ -147,7 +148,15 @@ Result<DeviceMemory> GpuBackend::device_memory(int32_t device) const {
 }
 
 Status GpuBackend::select(int32_t device) const {
-  const auto use = [&] { return bytes_in_use(devices_[static_cast<size_t>(device)]); };
+  const auto use = [&] {
+    const std::optional<int64_t> bytes = bytes_in_use(devices_[static_cast<size_t>(device)]);
+    if (!bytes) {
+      sdk::log(sdk::LogLevel::kInfo,
+               "what the driver itself takes on device " + std::to_string(device) +
+                   " is left out of the account of memory: nothing here tells of it");
+    }
+    return bytes;
+  };
   const auto set = [&] { return gpu_status(gpuSetDevice(device), "selecting the device"); };
   // Some make the context no earlier than they are asked something about it.
   const auto make = [&] {
