@@ -30,6 +30,7 @@ Status guards_stay_intact(Rig& rig);
 Status replays_leave_nothing_behind(Rig& rig);
 Status larger_model_comes_and_goes(Rig& rig);
 Status freed_runners_leave_no_memory(Rig& rig);
+Status reports_name_what_is_allocated(Rig& rig);
 
 // capture_rules.cpp
 Status failed_bucket_costs_that_bucket(Rig& rig);

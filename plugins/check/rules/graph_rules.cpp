@@ -44,6 +44,8 @@ std::span<const Rule> graph_rules() {
       {"G22", "A runner may be captured twice, side by side",
        on_rig<runners_captured_side_by_side>},
       {"G23", "Freed runners leave no memory behind", on_rig<freed_runners_leave_no_memory>, 120},
+      {"G24", "Reports name no more memory than was allocated",
+       on_rig<reports_name_what_is_allocated>},
   };
   return kRules;
 }

@@ -1,6 +1,7 @@
 // Rules G on memory: what a step may write, what replays and runners leave behind, and that nothing
 // moves under a graph. Known fault G1 is padding that writes into, or reads from, real state.
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -109,11 +110,25 @@ Status with_larger_model(Rig& rig, const During& during) {
   return during();
 }
 
-int64_t allocated_bytes(Rig& rig) {
+// Nothing if the plugin does not count it.
+std::optional<int64_t> allocated_bytes(Rig& rig) {
   for (const auto& [name, value] : rig.session.backend().stats()) {
     if (name == kAllocatedBytesStat) return value;
   }
-  return 0;
+  return std::nullopt;
+}
+
+// What the plugin says is taken by a model and a set of its runners, on the device and in its
+// allocations: neither in mapped files, nor on the host, nor in executables.
+int64_t named_bytes(const ModelInfo& model, const RunnerSet& set) {
+  int64_t bytes = model.weight_bytes - model.mapped_bytes + model.workspace_bytes;
+  bytes += set.kv->info().total_bytes;
+  for (const std::optional<RunnerCapture>* capture : {&set.eager, &set.prefill, &set.decode}) {
+    if (!*capture) continue;
+    const CaptureReport& report = (*capture)->report;
+    bytes += report.memory_bytes() - report.executable_bytes - report.host_bytes;
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -247,7 +262,7 @@ Status freed_runners_leave_no_memory(Rig& rig) {
   for (int32_t round = 0; round < rounds; ++round) {
     if (round == kWarmUp) {
       before = process_usage();
-      allocated_before = allocated_bytes(rig);
+      allocated_before = allocated_bytes(rig).value_or(0);
     }
     ENCORE_ASSIGN_OR_RETURN(RunnerSet set, make_runner_set(*rig.model, graph_options()));
     StepDriver driver(rig.vocab_size(), *set.kv);
@@ -256,13 +271,26 @@ Status freed_runners_leave_no_memory(Rig& rig) {
   }
   const std::string what = "over " + std::to_string(rounds - kWarmUp) +
                            " times making and freeing a KV cache with its runners";
-  const int64_t allocated = allocated_bytes(rig);
+  const int64_t allocated = allocated_bytes(rig).value_or(0);
   if (allocated > allocated_before) {
     return violation(what + ": " + std::string(kAllocatedBytesStat) + " grew from " +
                      std::to_string(allocated_before) + " to " + std::to_string(allocated));
   }
   constexpr int64_t kSlackBytes = 4 << 20;
   return check_growth(before, process_usage(), kSlackBytes, what);
+}
+
+Status reports_name_what_is_allocated(Rig& rig) {
+  ENCORE_ASSIGN_OR_RETURN(const RunnerSet set, make_runner_set(*rig.model, graph_options()));
+  const std::optional<int64_t> allocated = allocated_bytes(rig);
+  if (!allocated) {
+    return unimplemented("the plugin has no counter " + std::string(kAllocatedBytesStat));
+  }
+  const int64_t named = named_bytes(rig.model->info(), set);
+  if (named <= *allocated) return {};
+  return violation("the model, its KV cache and its runners name " + std::to_string(named) +
+                   " bytes; " + std::string(kAllocatedBytesStat) + " is " +
+                   std::to_string(*allocated));
 }
 
 }  // namespace encore::check

@@ -147,6 +147,26 @@ class ArenaLost final : public Defect {
   }
 };
 
+// The counter knows the weights' allocation alone.
+class AllocationsUncounted final : public Defect {
+ public:
+  std::vector<std::pair<std::string, int64_t>> stats(const Backend& backend) override {
+    auto stats = backend.stats();
+    stats.emplace_back(kAllocatedBytesStat, weight_bytes_.load());
+    return stats;
+  }
+  Result<std::unique_ptr<Model>> load_model(Backend& backend, int32_t device, const ModelSpec& spec,
+                                            const WeightSource& weights,
+                                            const LoadOptions& options) override {
+    ENCORE_ASSIGN_OR_RETURN(auto model, backend.load_model(device, spec, weights, options));
+    weight_bytes_ = model->info().weight_bytes;
+    return model;
+  }
+
+ private:
+  std::atomic<int64_t> weight_bytes_ = 0;
+};
+
 // The workspace moves when a larger model needs a larger one; graphs keep the old address.
 class WorkspaceMoves final : public Defect {
  public:
@@ -180,6 +200,7 @@ std::span<const DefectEntry> capture_defects() {
       defect<FailureHidden>("failure_hidden"),
       defect<SecondTakesOver>("second_takes_over"),
       defect<ArenaLost>("arena_lost"),
+      defect<AllocationsUncounted>("allocations_uncounted"),
       defect<WorkspaceMoves>("workspace_moves"),
   };
   return entries;
