@@ -247,6 +247,7 @@ class OverloadTest(unittest.TestCase):
               f"{len(times)}; memory grew {growth(samples) / 1e6:.1f} MB to "
               f"{samples[-1][1] / 1e6:.0f} MB", file=sys.stderr)
         self.assertEqual(load.faults[:5], [])
+        self.assertGreaterEqual(load.outcomes["completed"], COMPLETED)
         self.assertGreater(load.outcomes["left the stream"], 5)
         self.assertGreaterEqual(load.total(), REQUESTS)
         # Every token is accounted for.
