@@ -208,8 +208,8 @@ Status GpuOps::linear_add_norm(lowering::Matrix x, const lowering::Weight& weigh
   return {};
 }
 
-Status GpuOps::rope_kv_write(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
-                             const lowering::StepInputs& step) {
+RopeKvArgs GpuOps::rope_args(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                             const lowering::StepInputs& step) const {
   const auto& kv = *static_cast<const KvDescription*>(layer.kv);
   const auto& rope = as<RopeWeight>(*layer.rope);
   RopeKvArgs args;
@@ -225,13 +225,12 @@ Status GpuOps::rope_kv_write(lowering::Matrix qkv, const lowering::AttentionLaye
   args.cos_sin = workspace().cos_sin;
   args.slots = workspace().slots;
   args.kv = {kv.pages + layer.layer * kv.layer_bytes(), kv.num_pages, kv.layout};
-  return status_of(gpu::rope_kv_write(args, launch()), "rope_kv_write");
+  return args;
 }
 
-Status GpuOps::attention(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
-                         const lowering::StepInputs& step, lowering::Matrix y) {
+AttentionArgs GpuOps::attention_args(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                                     const lowering::StepInputs& step, lowering::Matrix y) const {
   const auto& kv = *static_cast<const KvDescription*>(layer.kv);
-  const AttentionShape shape = attention_shape(*layer.spec, kv.layout);
   AttentionArgs args;
   args.inputs = {step.num_requests, step.q_start, step.kv_len, step.page_start, step.page_ids};
   args.kv = {kv.pages + layer.layer * kv.layer_bytes(), kv.num_pages, kv.layout};
@@ -241,9 +240,38 @@ Status GpuOps::attention(lowering::Matrix qkv, const lowering::AttentionLayer& l
   args.y_stride = y.columns;
   args.scale = 1.0F / std::sqrt(static_cast<float>(layer.spec->head_dim));
   args.workspace = workspace().attention;
-  return status_of(attention_run(shape, attention_bounds(step),
-                                 attention_path(shape, settings_.device), args, launch()),
-                   "attention");
+  return args;
+}
+
+Status GpuOps::rope_kv_write(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                             const lowering::StepInputs& step) {
+  return status_of(gpu::rope_kv_write(rope_args(qkv, layer, step), launch()), "rope_kv_write");
+}
+
+Status GpuOps::attention(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                         const lowering::StepInputs& step, lowering::Matrix y) {
+  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
+  const AttentionShape shape = attention_shape(*layer.spec, kv.layout);
+  return status_of(
+      attention_run(shape, attention_bounds(step), attention_path(shape, settings_.device),
+                    attention_args(qkv, layer, step, y), launch()),
+      "attention");
+}
+
+Status GpuOps::rope_attention(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                              const lowering::StepInputs& step, lowering::Matrix y) {
+  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
+  const AttentionShape shape = attention_shape(*layer.spec, kv.layout);
+  const AttentionBounds bounds = attention_bounds(step);
+  const AttentionPath path = attention_path(shape, settings_.device);
+  const RopeKvArgs rope = rope_args(qkv, layer, step);
+  if (!rope_attention_serves(shape, bounds, path, rope)) {
+    return Ops::rope_attention(qkv, layer, step, y);
+  }
+  label({"attention", layer.layer});
+  return status_of(
+      rope_attention_run(shape, bounds, path, rope, attention_args(qkv, layer, step, y), launch()),
+      "rope_attention");
 }
 
 Status GpuOps::gather_logit_rows(lowering::Matrix x, const lowering::StepInputs& step,

@@ -15,6 +15,7 @@
 #include "kernels/gpu/attention.h"
 #include "kernels/gpu/device_traits.h"
 #include "kernels/gpu/kv_layout.h"
+#include "kernels/gpu/rope.h"
 #include "linear_choice.h"
 #include "memory.h"
 #include "node_labels.h"
@@ -87,6 +88,8 @@ class GpuOps final : public lowering::Ops {
                        const lowering::StepInputs& step) override;
   Status attention(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
                    const lowering::StepInputs& step, lowering::Matrix y) override;
+  Status rope_attention(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                        const lowering::StepInputs& step, lowering::Matrix y) override;
   Status gather_logit_rows(lowering::Matrix x, const lowering::StepInputs& step,
                            lowering::Matrix y) override;
   Status all_reduce(lowering::Matrix x, lowering::Rows rows) override;
@@ -128,6 +131,10 @@ class GpuOps final : public lowering::Ops {
                       lowering::Rows rows, lowering::Matrix y);
   Status blas_linear(lowering::Matrix x, const LinearWeight& weight, lowering::Rows rows,
                      lowering::Matrix y);
+  RopeKvArgs rope_args(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                       const lowering::StepInputs& step) const;
+  AttentionArgs attention_args(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
+                               const lowering::StepInputs& step, lowering::Matrix y) const;
   AttentionShape attention_shape(const ModelSpec& spec, const KvLayout& layout) const;
   AttentionBounds attention_bounds(const lowering::StepInputs& step) const;
 

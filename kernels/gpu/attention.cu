@@ -216,4 +216,33 @@ LaunchError attention_run(const AttentionShape& shape, const AttentionBounds& bo
   return run_prefill(shape, bounds, path, args, workspace, launch);
 }
 
+bool rope_attention_serves([[maybe_unused]] const AttentionShape& shape,
+                           [[maybe_unused]] const AttentionBounds& bounds,
+                           [[maybe_unused]] AttentionPath path,
+                           [[maybe_unused]] const RopeKvArgs& rope) {
+#if defined(ENCORE_GPU_HIP)
+  return false;
+#else
+  return (path == AttentionPath::kTensor || path == AttentionPath::kHopper) &&
+         serves(shape, bounds, path) && shape.element == Element::kBF16 && bounds.decode_only &&
+         bounds.max_requests == 1 && rope.rotary_dim >= 0 && rope.rotary_dim % 16 == 0 &&
+         rope.rotary_dim <= shape.kv.head_dim && rope.qkv_stride % 8 == 0;
+#endif
+}
+
+LaunchError rope_attention_run([[maybe_unused]] const AttentionShape& shape,
+                               [[maybe_unused]] const AttentionBounds& bounds,
+                               [[maybe_unused]] AttentionPath path,
+                               [[maybe_unused]] const RopeKvArgs& rope,
+                               [[maybe_unused]] const AttentionArgs& args,
+                               [[maybe_unused]] const Launch& launch) {
+#if !defined(ENCORE_GPU_HIP)
+  if (rope_attention_serves(shape, bounds, path, rope) && args.y_stride % 8 == 0) {
+    return launch_rope_decode(shape, bounds, path, rope, args,
+                              attention_workspace(shape, bounds, path, args.workspace), launch);
+  }
+#endif
+  return gpuErrorInvalidValue;
+}
+
 }  // namespace encore::gpu

@@ -171,14 +171,22 @@ __device__ inline bool arrives_last(int32_t* counter, int num_pieces) {
   return last != 0;
 }
 
-// What another block wrote before it arrived.
+// What another block wrote, past the first-level cache.
 template <typename T>
 __device__ inline T load_fresh(const T* from) {
 #if defined(ENCORE_GPU_CUDA)
   return __ldcg(from);
 #else
-  return *from;  // the fence of arrives_last() has emptied the first-level cache
+  return *from;  // a fence of this block, or its start, has emptied that cache
 #endif
+}
+
+__device__ inline DecodePiece load_piece(const DecodeArgs& args, int32_t slot) {
+  static_assert(sizeof(DecodePiece) == 2 * sizeof(int4));
+  const auto* words = reinterpret_cast<const int4*>(args.workspace.pieces + slot);
+  const int4 a = load_fresh(words);
+  const int4 b = load_fresh(words + 1);
+  return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 }
 
 template <typename T, int kHeadDim, int kThreads>
@@ -276,7 +284,7 @@ class PageCursor {
 
  private:
   __device__ int fetch(const WarpTiles& tiles, int i) const {
-    return i < tiles.count ? pages_[tiles.key(i) >> shift_] : 0;
+    return i < tiles.count ? load_fresh(pages_ + (tiles.key(i) >> shift_)) : 0;
   }
 
   const int32_t* pages_;

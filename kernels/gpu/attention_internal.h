@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/gpu/attention.h"
+#include "kernels/gpu/rope.h"
 
 namespace encore::gpu {
 
@@ -90,6 +91,11 @@ LaunchError launch_attention_plan(const AttentionShape& shape, const AttentionBo
 LaunchError launch_decode(const AttentionShape& shape, const AttentionBounds& bounds,
                           AttentionPath path, const AttentionArgs& args,
                           const AttentionWorkspace& workspace, const Launch& launch);
+// The same for one bf16 request, with the rope kernel's work (attention_decode_rope.cu).
+LaunchError launch_rope_decode(const AttentionShape& shape, const AttentionBounds& bounds,
+                               AttentionPath path, const RopeKvArgs& rope,
+                               const AttentionArgs& args, const AttentionWorkspace& workspace,
+                               const Launch& launch);
 // kMfma and kWmma (attention_decode_matrix.cu).
 LaunchError launch_decode_matrix(const AttentionShape& shape, const AttentionBounds& bounds,
                                  AttentionPath path, const AttentionArgs& args,

@@ -6,6 +6,9 @@
 // pieces have n <= keys / chunk + 1/2, so all need at most `places` more than one each: a bound
 // known when recording, without a search.
 //
+// The kernel lets no other start before it has ended, and its writes are out by then. So kernels
+// after it may read them, and whatever kernels before it wrote, before they wait for anything.
+//
 // Both lists are ordered longest first (blocks start in order, and the short ones fill the end). An
 // entry's place is the number of longer ones: each thread counts for its own.
 #include <algorithm>
@@ -174,9 +177,11 @@ __global__ void __launch_bounds__(kMaxThreads) plan_kernel(const PlanArgs args) 
   Request request{};
   if (static_cast<int>(threadIdx.x) < live) request = load_request(args.inputs, threadIdx.x);
   plan_decode<W>(args, request, live, ends, lengths, warp_sums);
-  if (args.max_tiles == 0) return;
-  __syncthreads();
-  plan_prefill<W>(args, request, live, ends, lengths, warp_sums);
+  if (args.max_tiles > 0) {
+    __syncthreads();
+    plan_prefill<W>(args, request, live, ends, lengths, warp_sums);
+  }
+  __threadfence();
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ __device__ inline void copy16_async(SharedAddress to, const void* from, bool val
                "r"(bytes)
                : "memory");
 }
+// 16 bytes, aligned.
+__device__ inline void store16_shared(SharedAddress to, const void* from) {
+  const uint4 value = *static_cast<const uint4*>(from);
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(value.x), "r"(value.y),
+               "r"(value.z), "r"(value.w)
+               : "memory");
+}
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until all but the last kPending committed groups of this thread have arrived.
 template <int kPending>

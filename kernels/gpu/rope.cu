@@ -114,13 +114,7 @@ __global__ void __launch_bounds__(kThreads, kHeads == 1 || kNorm ? 4 : 5)
       normalise<W>(args, split, head.weight(args) != nullptr, weight, a, b);
     }
     if (!head.has_work) continue;
-    if (rotates(head)) {
-      if (args.pairing == RopePairing::kHalfSplit) {
-        rotate_halves(cosines, sines, a, b);
-      } else {
-        rotate_adjacent(cosines, sines, a, b);
-      }
-    }
+    if (rotates(head)) rotate(args.pairing, cosines, sines, a, b);
     store_unit(args, strides, head, place, cache, x + static_cast<int64_t>(head.index) * head_dim,
                a, b);
   }
@@ -129,7 +123,7 @@ __global__ void __launch_bounds__(kThreads, kHeads == 1 || kNorm ? 4 : 5)
 template <int N, int kHeads>
 LaunchError launch_heads(const RopeKvArgs& args, const HeadSplit& split, const Launch& launch) {
   const KvLayout& layout = args.kv.layout;
-  const KvStrides strides{layout.page_bytes(), layout.half_elements(), layout.head_elements()};
+  const KvStrides strides = kv_strides(layout);
   const int32_t threads = (args.num_heads + 2 * layout.num_kv_heads) * split.lanes;
   const int32_t blocks_per_token = (threads + kThreads * kHeads - 1) / (kThreads * kHeads);
   const bool norm = args.q_norm_weight != nullptr || args.k_norm_weight != nullptr;
@@ -143,13 +137,7 @@ LaunchError launch_heads(const RopeKvArgs& args, const HeadSplit& split, const L
 
 template <int N>
 LaunchError launch_rope(const RopeKvArgs& args, const Launch& launch) {
-  const KvLayout& layout = args.kv.layout;
-  HeadSplit split{};
-  split.pairs = args.rotary_dim / 2;
-  split.rotated_units = split.pairs / N;
-  split.units = (layout.head_dim + 2 * N - 1) / (2 * N);
-  split.lanes = 1;
-  while (split.lanes < split.units) split.lanes *= 2;
+  const HeadSplit split = split_heads<N>(args);
   if (split.lanes > launch.lanes) return gpuErrorInvalidValue;
   // Narrow units are of rare shapes.
   if constexpr (N == 8) {

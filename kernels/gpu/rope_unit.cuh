@@ -21,6 +21,16 @@ struct HeadSplit {
   int32_t units;
   int32_t lanes;
 };
+template <int N>
+inline HeadSplit split_heads(const RopeKvArgs& args) {
+  HeadSplit split{};
+  split.pairs = args.rotary_dim / 2;
+  split.rotated_units = split.pairs / N;
+  split.units = (args.kv.layout.head_dim + 2 * N - 1) / (2 * N);
+  split.lanes = 1;
+  while (split.lanes < split.units) split.lanes *= 2;
+  return split;
+}
 
 // Sizes of KvLayout, whose functions are the host's.
 struct KvStrides {
@@ -28,6 +38,9 @@ struct KvStrides {
   int64_t half;  // elements
   int64_t head;  // elements
 };
+inline KvStrides kv_strides(const KvLayout& layout) {
+  return {layout.page_bytes(), layout.half_elements(), layout.head_elements()};
+}
 
 // Where the two packs of a unit begin in the head; the second is not there if it is at head_dim.
 struct UnitPlace {
@@ -102,6 +115,16 @@ __device__ inline void rotate_adjacent(const float* cosines, const float* sines,
     const float first = even;
     even = fmaf(first, cosines[j], -(odd * sines[j]));
     odd = fmaf(odd, cosines[j], first * sines[j]);
+  }
+}
+
+template <int N>
+__device__ inline void rotate(RopePairing pairing, const float (&cosines)[N],
+                              const float (&sines)[N], float (&a)[N], float (&b)[N]) {
+  if (pairing == RopePairing::kHalfSplit) {
+    rotate_halves(cosines, sines, a, b);
+  } else {
+    rotate_adjacent(cosines, sines, a, b);
   }
 }
 

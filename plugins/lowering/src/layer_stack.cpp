@@ -195,10 +195,7 @@ Status LayerStack::attend(Ops& ops, const Step& step, int32_t index) const {
                                  rope_.get()};
   ops.label({"qkv", index});
   ENCORE_RETURN_IF_ERROR(ops.linear(a.normed, *layer.qkv, Epilogue::kNone, tokens, a.qkv));
-  ops.label({"rope", index});
-  ENCORE_RETURN_IF_ERROR(ops.rope_kv_write(a.qkv, attention, step.inputs));
-  ops.label({"attention", index});
-  return ops.attention(a.qkv, attention, step.inputs, a.attended);
+  return ops.rope_attention(a.qkv, attention, step.inputs, a.attended);
 }
 
 Status LayerStack::close_layer(Ops& ops, const Activations& a, Rows rows, int32_t index) const {

@@ -27,6 +27,7 @@ inline void copy16_async(SharedAddress to, const void* from, bool valid) {
     std::memset(reinterpret_cast<void*>(to), 0, 16);
   }
 }
+inline void store16_shared(SharedAddress to, const void* from) { copy16_async(to, from, true); }
 inline void commit_copies() {}
 template <int kPending>
 inline void wait_copies() {}

@@ -13,6 +13,7 @@
 #include "kernels/gpu/device_traits.h"
 #include "kernels/gpu/kv_layout.h"
 #include "kernels/gpu/launch.h"
+#include "kernels/gpu/rope.h"
 
 namespace encore::gpu {
 
@@ -86,5 +87,16 @@ struct AttentionArgs {
 
 LaunchError attention_run(const AttentionShape& shape, const AttentionBounds& bounds,
                           AttentionPath path, const AttentionArgs& args, const Launch& launch);
+
+// Whether rope_attention_run() serves these: decode steps of one request on kTensor and kHopper,
+// bf16, rotary_dim a multiple of 16. With more requests, one may read the page that another writes.
+bool rope_attention_serves(const AttentionShape& shape, const AttentionBounds& bounds,
+                           AttentionPath path, const RopeKvArgs& rope);
+
+// rope_kv_write(), then attention_run(), in one kernel: the same bits in y and in the cache; q
+// stays as it is. Both arguments describe the same heads: args.q is the q of rope.qkv.
+LaunchError rope_attention_run(const AttentionShape& shape, const AttentionBounds& bounds,
+                               AttentionPath path, const RopeKvArgs& rope,
+                               const AttentionArgs& args, const Launch& launch);
 
 }  // namespace encore::gpu

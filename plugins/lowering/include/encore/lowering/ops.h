@@ -152,6 +152,14 @@ class Ops {
   // y [n, q_size] from q in qkv and the pages; causal within each request.
   virtual Status attention(Matrix qkv, const AttentionLayer& layer, const StepInputs& step,
                            Matrix y) = 0;
+  // The two one after the other. A device that can do both in one pass need not leave q rotated.
+  virtual Status rope_attention(Matrix qkv, const AttentionLayer& layer, const StepInputs& step,
+                                Matrix y) {
+    label({"rope", layer.layer});
+    ENCORE_RETURN_IF_ERROR(rope_kv_write(qkv, layer, step));
+    label({"attention", layer.layer});
+    return attention(qkv, layer, step, y);
+  }
   // y[i] = x[step.logit_rows[i]].
   virtual Status gather_logit_rows(Matrix x, const StepInputs& step, Matrix y) = 0;
   // Sums x over all ranks in place, in the order of the ranks: all get the same bits. Every rank
