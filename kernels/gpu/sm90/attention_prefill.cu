@@ -89,6 +89,10 @@ struct Shared {
   // Of even and odd tiles. Written when q may be, so that each is good until the next tile's scores
   // are done.
   Work work[2];
+  // Of the block's first tile, what the plan says.
+  int4 first_tile;
+  int32_t num_items;
+  int32_t first_pages[32];  // of its last block of keys
 };
 
 template <int kHeadDim>
@@ -109,6 +113,38 @@ __device__ inline int num_key_blocks(int kv_end) { return (kv_end + kKeys - 1) /
 
 // ---- the copying warp ----
 
+// Pages of a block of keys that hold keys before kv_end; the last block may have fewer than others.
+__device__ inline int live_pages(const Params& params, const PrefillTile& tile, int block) {
+  const int keys = min(tile.kv_end - block * kKeys, kKeys);
+  return (keys + (1 << params.page_shift) - 1) >> params.page_shift;
+}
+
+// Page `lane` of a block of keys.
+__device__ inline int find_page(const Params& params, const PrefillTile& tile, int block,
+                                int lane) {
+  if (lane >= live_pages(params, tile, block)) return 0;
+  return params.page_ids[tile.first_page + (block * kKeys >> params.page_shift) + lane];
+}
+
+// Before the kernel waits, for the plan is complete whenever it runs (attention_plan.cu). By the
+// copying warp, into shared memory: what lives on in registers from here makes the compiler
+// serialise the computing warpgroups' products.
+template <int kHeadDim>
+__device__ void look_up(Shared<kHeadDim>& shared, const Params& params) {
+  const int item = static_cast<int>(blockIdx.x);
+  const int lane = static_cast<int>(threadIdx.x);
+  // There is room for the tile, whether it is live or not.
+  const int4 words =
+      __ldcg(reinterpret_cast<const int4*>(params.tiles) + item / params.head_groups);
+  const int num_items = __ldcg(params.num_tiles) * params.head_groups;
+  const PrefillTile tile{words.x, words.y, words.z, words.w};
+  shared.first_pages[lane] =
+      item < num_items ? find_page(params, tile, num_key_blocks(tile.kv_end) - 1, lane) : 0;
+  if (lane > 0) return;
+  shared.first_tile = words;
+  shared.num_items = num_items;
+}
+
 // Lane i of a block of keys copies its page i.
 template <int kHeadDim>
 class Copies {
@@ -122,30 +158,27 @@ class Copies {
         params_(params),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
 
-  // What the plan says of the block's first tile; it is complete whenever this kernel runs.
-  __device__ void look_up() {
-    tile_ = read_tile(static_cast<int>(blockIdx.x));  // there is room for it, live or not
-    num_items_ = __ldcg(params_.num_tiles) * params_.head_groups;
-    if (static_cast<int>(blockIdx.x) < num_items_) page_id_ = find_last_page();
-  }
-
   __device__ void run() {
     int item = static_cast<int>(blockIdx.x);
-    const bool has_work = item < num_items_;
-    while (item < num_items_) {
+    const int4 first = shared_.first_tile;
+    PrefillTile next_tile{first.x, first.y, first.z, first.w};
+    int next_page_id = shared_.first_pages[lane_];
+    const int num_items = shared_.num_items;
+    const bool has_work = item < num_items;
+    while (item < num_items) {
       const int fetched = fetch();  // lane 0 waits for it after this tile
-      copy_tile(item);
+      tile(next_tile, item, next_page_id);
       item = shuffle<32>(fetched, 0);
-      if (item < num_items_) {
-        tile_ = read_tile(item);
-        page_id_ = find_last_page();
+      if (item < num_items) {
+        next_tile = read_tile(item);
+        next_page_id = find_page(params_, next_tile, num_key_blocks(next_tile.kv_end) - 1, lane_);
       }
     }
     if (lane_ == 0) {
       barrier_wait(&shared_.q_empty, (tiles_ & 1U) ^ 1U);
       shared_.work[tiles_ & 1U].num_rows = 0;
       barrier_arrive(&shared_.q_full);
-      if (has_work) leave(min(num_items_, static_cast<int>(gridDim.x)));
+      if (has_work) leave(min(num_items, static_cast<int>(gridDim.x)));
     }
     release_next_kernel();
   }
@@ -157,8 +190,7 @@ class Copies {
   }
 
   __device__ PrefillTile read_tile(int item) const {
-    const int4 words =
-        __ldcg(reinterpret_cast<const int4*>(params_.tiles) + item / params_.head_groups);
+    const int4 words = reinterpret_cast<const int4*>(params_.tiles)[item / params_.head_groups];
     return {words.x, words.y, words.z, words.w};
   }
 
@@ -169,40 +201,28 @@ class Copies {
     params_.counters[1] = 0;
   }
 
-  __device__ void copy_tile(int item) {
+  // `page_id`: this lane's, of the tile's last block of keys.
+  __device__ void tile(const PrefillTile& tile, int item, int page_id) {
     const int head_group = item % params_.head_groups;
     const int groups_per_kv = params_.head_groups / params_.num_kv_heads;
     const int kv_head = head_group / groups_per_kv;
     const int first = head_group % groups_per_kv * params_.packed;
 
-    const int last = num_key_blocks(tile_.kv_end) - 1;
+    const int last = num_key_blocks(tile.kv_end) - 1;
     for (int block = last; block >= 0; --block, ++blocks_) {
-      const int next_page_id = block > 0 ? find_page(block - 1) : 0;
-      const int pages = live_pages(block);
-      copy_block(shared_.k_empty, shared_.k_full, shared_.k, pages, kv_head, page_id_);
+      const int next_page_id = block > 0 ? find_page(params_, tile, block - 1, lane_) : 0;
+      const int pages = live_pages(params_, tile, block);
+      copy_block(shared_.k_empty, shared_.k_full, shared_.k, pages, kv_head, page_id);
       if (block == last) {
-        copy_q(Work{tile_.q_row, tile_.num_rows, tile_.kv_end, kv_head * params_.group + first,
+        copy_q(Work{tile.q_row, tile.num_rows, tile.kv_end, kv_head * params_.group + first,
                     min(params_.packed, params_.group - first)});
       }
       copy_block(shared_.v_empty, shared_.v_full, shared_.v, pages, params_.num_kv_heads + kv_head,
-                 page_id_);
-      page_id_ = next_page_id;
+                 page_id);
+      page_id = next_page_id;
     }
     ++tiles_;
   }
-
-  // Pages of a block that hold keys before kv_end; the last block may have fewer than others.
-  __device__ int live_pages(int block) const {
-    const int keys = min(tile_.kv_end - block * kKeys, kKeys);
-    return (keys + (1 << params_.page_shift) - 1) >> params_.page_shift;
-  }
-
-  __device__ int find_page(int block) const {
-    if (lane_ >= live_pages(block)) return 0;
-    return __ldcg(params_.page_ids + tile_.first_page + (block * kKeys >> params_.page_shift) +
-                  lane_);
-  }
-  __device__ int find_last_page() const { return find_page(num_key_blocks(tile_.kv_end) - 1); }
 
   __device__ void copy_q(const Work& work) const {
     if (lane_ == 0) {
@@ -240,9 +260,6 @@ class Copies {
   const CUtensorMap* kv_map_;
   const Params& params_;
   const int lane_;
-  int num_items_ = 0;
-  PrefillTile tile_{};  // the one to copy
-  int page_id_ = 0;     // this lane's, of the block of keys to copy
   uint32_t tiles_ = 0;
   uint32_t blocks_ = 0;
 };
@@ -506,14 +523,13 @@ __global__ void __launch_bounds__(kThreads, 1)
     prefetch_map(&kv_map);
     init_barriers(shared);
   }
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  Copies<kHeadDim> copies(shared, &q_map, &kv_map, params);
-  if (warp == 0) copies.look_up();
+  if (threadIdx.x < 32) look_up(shared, params);
   __syncthreads();
   wait_for_previous_kernel();
   if (threadIdx.x < kGroupThreads) {
     release_registers<40>();
-    if (warp == 0) copies.run();
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (warp == 0) Copies<kHeadDim>(shared, &q_map, &kv_map, params).run();
     if (warp == 1) scrub(shared);
   } else {
     take_registers<232>();
