@@ -16,6 +16,17 @@
 
 namespace encore::gpu::decode {
 
+#if defined(ENCORE_GPU_CUDA)
+inline constexpr bool kHasClusters = true;
+#else
+// Elsewhere a block is alone, and none of these is called.
+inline constexpr bool kHasClusters = false;
+__device__ inline void cluster_arrive() {}
+__device__ inline void cluster_wait() {}
+__device__ inline void store_peer4(const void*, int, const float4&) {}
+__device__ inline void store_peer2(const void*, int, const float2&) {}
+#endif
+
 inline constexpr int kWarps = 4;      // of a thread block
 inline constexpr int kTileKeys = 16;  // that a warp takes at once; no tile crosses a page
 inline constexpr int kMaxCluster = 8;
@@ -87,8 +98,19 @@ struct Results {
   static constexpr int kSumStride = kHeadDim + 4;  // padded against bank conflicts
   float warp_sums[kWarps][kDecodeHeads][kSumStride];
   float2 warp_stats[kWarps][kDecodeHeads];  // maximum, total
-  float block_sums[kDecodeHeads][kSumStride];
-  float2 block_stats[kDecodeHeads];
+};
+
+// What a block receives of its cluster's blocks, itself included, beside the ring, which it may
+// still be using: of each rank, for every head, the dimensions that this block adds up.
+template <int kHeadDim>
+struct Received {
+  float4 sums[kDecodeHeads * kHeadDim / 4];  // see at()
+  float2 stats[kMaxCluster][kDecodeHeads];   // maximum, total
+
+  // `dim`: of the `dims` that a block adds up.
+  __device__ static int at(int rank, int head, int dim, int dims) {
+    return ((rank * kDecodeHeads + head) * dims + dim) / 4;
+  }
 };
 
 template <int kHeadDim>
@@ -102,28 +124,6 @@ __device__ inline Partial add_warps(const Results<kHeadDim>& results, int head, 
   }
   return partial;
 }
-
-#if defined(ENCORE_GPU_CUDA)
-// The blocks' results of a cluster; all reads are issued before the first sum.
-template <int kHeadDim>
-__device__ inline Partial add_blocks(const Results<kHeadDim>& results, int cluster, int head,
-                                     int dim) {
-  float4 sums[kMaxCluster];
-  float2 stats[kMaxCluster];
-#pragma unroll
-  for (int rank = 0; rank < kMaxCluster; ++rank) {
-    if (rank >= cluster) continue;
-    sums[rank] = load_peer4(&results.block_sums[head][dim], rank);
-    stats[rank] = load_peer2(&results.block_stats[head], rank);
-  }
-  Partial partial;
-#pragma unroll
-  for (int rank = 0; rank < kMaxCluster; ++rank) {
-    if (rank < cluster) partial.add(sums[rank], stats[rank].x, stats[rank].y);
-  }
-  return partial;
-}
-#endif
 
 // Where a block's results go. It serves `heads` heads from y on (head_dim apart), and of them the
 // dimensions from first_dim, num_dims of them (all, unless in a cluster).
@@ -141,6 +141,7 @@ struct Output {
   template <typename F>
   __device__ void for_each(F f) const {
     const int quads = num_dims / 4;
+#pragma unroll 1
     for (int i = threadIdx.x; i < heads * quads; i += kThreads)
       f(i / quads, first_dim + i % quads * 4);
   }
@@ -196,7 +197,7 @@ __device__ inline void add_pieces(const Output<T, kHeadDim, kThreads>& out,
   const float2* stats = out.stats - (piece.partial - piece.first_partial) * out.piece_stats;
   out.for_each([&](int head, int dim) {
     Partial partial;
-#pragma unroll 4
+#pragma unroll 2
     for (int i = 0; i < piece.num_pieces; ++i) {
       const float2 s = load_fresh(stats + i * out.piece_stats + head);
       partial.add(load_fresh(reinterpret_cast<const float4*>(sums + i * out.piece_sums +
@@ -207,40 +208,70 @@ __device__ inline void add_pieces(const Output<T, kHeadDim, kThreads>& out,
   });
 }
 
-// Adds up what the warps left in `results`, and the cluster, and the pieces; writes y.
+// Each block sends every other what its warps have found of that one's dimensions. One barrier of
+// the cluster is pending when this is called; what was sent is there once it has ended, and what is
+// read of it then is the block's own memory.
+template <int kHeadDim, int kThreads>
+__device__ inline void exchange(const Results<kHeadDim>& results, Received<kHeadDim>& received,
+                                int cluster, int rank, int heads) {
+  const int dims = kHeadDim / cluster;
+  cluster_wait();
+#pragma unroll 1
+  for (int i = threadIdx.x; i < heads * (kHeadDim / 4); i += kThreads) {
+    const int head = i / (kHeadDim / 4);
+    const int dim = i % (kHeadDim / 4) * 4;
+    const int owner = dim / dims;
+    const Partial partial = add_warps(results, head, dim);
+    store_peer4(&received.sums[received.at(rank, head, dim % dims, dims)], owner, partial.sum);
+    if (dim % dims == 0)
+      store_peer2(&received.stats[rank][head], owner, make_float2(partial.highest, partial.total));
+  }
+  cluster_arrive();
+  cluster_wait();
+}
+
+// In order of ranks.
+template <int kHeadDim>
+__device__ inline Partial add_blocks(const Received<kHeadDim>& received, int cluster, int head,
+                                     int dim) {
+  const int dims = kHeadDim / cluster;
+  Partial partial;
+#pragma unroll 2
+  for (int rank = 0; rank < cluster; ++rank) {
+    const float2 stats = received.stats[rank][head];
+    partial.add(received.sums[received.at(rank, head, dim % dims, dims)], stats.x, stats.y);
+  }
+  return partial;
+}
+
+// Adds up what the warps left in `results`, and the cluster, and the pieces; writes y. Where blocks
+// form clusters, a barrier of the cluster is pending from the kernel's start on, and `more` says
+// that this block has another piece after this one.
 template <typename T, int kHeadDim, int kThreads>
-__device__ inline void finish(Results<kHeadDim>& results, const DecodeArgs& args,
-                              const DecodePiece& piece, const Output<T, kHeadDim, kThreads>& out,
-                              int32_t* counter) {
-  const auto put = [&](int head, int dim, const Partial& partial) {
+__device__ inline void finish(const Results<kHeadDim>& results, Received<kHeadDim>* received,
+                              const DecodeArgs& args, const DecodePiece& piece,
+                              const Output<T, kHeadDim, kThreads>& out, int32_t* counter,
+                              bool more) {
+  const bool in_cluster = kHasClusters && args.cluster > 1;
+  if constexpr (kHasClusters) {
+    if (in_cluster) {
+      exchange<kHeadDim, kThreads>(results, *received, args.cluster, out.first_dim / out.num_dims,
+                                   out.heads);
+    }
+  }
+  out.for_each([&](int head, int dim) {
+    const Partial partial =
+        in_cluster ? add_blocks(*received, args.cluster, head, dim) : add_warps(results, head, dim);
     if (piece.num_pieces == 1) {
       out.store(head, dim, partial);
     } else {
       out.store_partial(head, dim, partial);
     }
-  };
-  if (args.cluster == 1) {
-    out.for_each([&](int head, int dim) { put(head, dim, add_warps(results, head, dim)); });
-  } else {
-#if defined(ENCORE_GPU_CUDA)
-    for (int i = threadIdx.x; i < out.heads * (kHeadDim / 4); i += kThreads) {
-      const int head = i / (kHeadDim / 4);
-      const int dim = i % (kHeadDim / 4) * 4;
-      const Partial partial = add_warps(results, head, dim);
-      *reinterpret_cast<float4*>(&results.block_sums[head][dim]) = partial.sum;
-      if (dim == 0) results.block_stats[head] = make_float2(partial.highest, partial.total);
-    }
-    cluster_arrive();
-    cluster_wait();
-    out.for_each(
-        [&](int head, int dim) { put(head, dim, add_blocks(results, args.cluster, head, dim)); });
-    cluster_arrive();  // this block reads no more of the others
-#endif
+  });
+  if constexpr (kHasClusters) {
+    if (in_cluster && more) cluster_arrive();
   }
   if (piece.num_pieces > 1 && arrives_last(counter, piece.num_pieces)) add_pieces(out, piece);
-#if defined(ENCORE_GPU_CUDA)
-  if (args.cluster > 1) cluster_wait();
-#endif
 }
 
 // The warp's tiles of the block's keys: tile i is keys first_key + 16 * (warp + 4 * i).

@@ -26,15 +26,14 @@ __global__ void __launch_bounds__(kThreads, 2) decode_kernel(const DecodeArgs ar
   const HeadGroup group(args);
   auto slot = static_cast<int32_t>(blockIdx.y);
   DecodePiece piece = load_piece(args, slot);
-  if (piece.num_pieces == 0) release_next_kernel();
-  bool waits = true;
+  if (piece.num_pieces == 0) return leave_without_work();
+  begin_cluster(args);
   while (piece.num_pieces > 0) {
     const WarpTiles tiles = share_tiles(piece, group.rank, args.cluster, warp);
     TileStream<T, kHeadDim> stream(
         args, args.pages + group.kv_head * args.head_bytes, args.page_ids + piece.first_page, tiles,
         piece.end_key, shared_window(shared) + warp * Tile::kStages * Tile::kStageBytes, lane);
-    if (waits) wait_for_previous_kernel();
-    waits = false;
+    wait_for_previous_kernel();  // for the first piece; then it returns at once
     const T* q =
         static_cast<const T*>(args.q) + piece.q_row * args.q_stride + group.head * kHeadDim;
     uint32_t query[kHeadDim / 16][2];
@@ -43,17 +42,17 @@ __global__ void __launch_bounds__(kThreads, 2) decode_kernel(const DecodeArgs ar
     WarpState<kHeadDim> state;
     stream.run(state, query, [](int, SharedAddress) {});
     release_next_kernel();
-    finish_block<T>(shared, state, args, piece, group);
     slot += static_cast<int32_t>(gridDim.y);
-    piece = slot < args.slots ? load_piece(args, slot) : DecodePiece{};
+    const DecodePiece next = slot < args.slots ? load_piece(args, slot) : DecodePiece{};
+    finish_block<T>(shared, state, args, piece, group, next.num_pieces > 0);
+    piece = next;
     __syncthreads();  // the next piece is copied over the results of this one
   }
-  if (waits) wait_for_previous_kernel();
 }
 
 template <typename T, int kHeadDim>
 LaunchError launch_shape(const DecodeGrid& grid, const DecodeArgs& args, const Launch& launch) {
-  constexpr int kSharedBytes = Tiling<kHeadDim>::kSharedBytes;
+  constexpr int kSharedBytes = kDecodeSharedBytes<kHeadDim>;
   const auto kernel = decode_kernel<T, kHeadDim>;
   const LaunchError error =
       gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);

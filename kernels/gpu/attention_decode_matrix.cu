@@ -223,8 +223,9 @@ __device__ inline void attend_to_piece(const DecodeArgs& args, const DecodePiece
   decode.run(args.page_ids + piece.first_page, share_tiles(piece, 0, 1, warp));
   decode.store(warp);
   __syncthreads();
-  finish(shared.results, args, piece, output_of<T, kHeadDim, kThreads>(args, piece, group),
-         counter_of(args, piece));
+  finish<T, kHeadDim, kThreads>(shared.results, nullptr, args, piece,
+                                output_of<T, kHeadDim, kThreads>(args, piece, group),
+                                counter_of(args, piece), false);
 }
 
 // Grid: x head group, y the first slot; others follow a grid apart, up to the first that has no

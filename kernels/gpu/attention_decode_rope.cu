@@ -134,10 +134,12 @@ __global__ void __launch_bounds__(kThreads, 2)
                        const KvStrides strides) {
   using Tile = Tiling<kHeadDim>;
   ENCORE_GPU_DYNAMIC_SHARED(unsigned char, shared);
-  auto& token = *reinterpret_cast<NewToken<kHeadDim>*>(shared + Tile::kSharedBytes);
+  auto& token = *reinterpret_cast<NewToken<kHeadDim>*>(shared + kDecodeSharedBytes<kHeadDim>);
   const int warp = threadIdx.x / kLanes;
   const int lane = threadIdx.x % kLanes;
   const DecodePiece piece = load_piece(args, static_cast<int32_t>(blockIdx.y));
+  if (piece.num_pieces == 0) return leave_without_work();
+  begin_cluster(args);
   const HeadGroup group(args);
   // The last block of the last piece has the new key; of those with the same KV head, one stores
   // it.
@@ -155,7 +157,6 @@ __global__ void __launch_bounds__(kThreads, 2)
 
   release_next_kernel();
   wait_for_previous_kernel();
-  if (piece.num_pieces == 0) return;
   unit.make(token, strides, slot);
   __syncthreads();
   uint32_t query[kHeadDim / 16][2];
@@ -165,13 +166,13 @@ __global__ void __launch_bounds__(kThreads, 2)
     const int row = piece.end_key - 1 - tiles.key(i);
     if (has_new && row < kTileKeys) put_new_key(tile, token, row, lane);
   });
-  finish_block<bf16>(shared, state, args, piece, group);
+  finish_block<bf16>(shared, state, args, piece, group, false);
 }
 
 template <int kHeadDim>
 LaunchError launch_shape(const DecodeGrid& grid, const DecodeArgs& args, const RopeKvArgs& rope,
                          const Launch& launch) {
-  constexpr int kSharedBytes = Tiling<kHeadDim>::kSharedBytes + sizeof(NewToken<kHeadDim>);
+  constexpr int kSharedBytes = kDecodeSharedBytes<kHeadDim> + sizeof(NewToken<kHeadDim>);
   const auto kernel = rope_decode_kernel<kHeadDim>;
   const LaunchError error =
       gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);

@@ -5,10 +5,12 @@
 // own pace orders them. Products are transposed, so that the few heads are the narrow side of the
 // matrix instruction:
 //   S^T [16 keys, 8 heads] = K q^T,   O^T [head_dim, 8 heads] += V^T P^T
-// Softmax is online, in f32.
+// Softmax is online, in f32. What runs once is not unrolled: of so short a kernel the first fetch
+// of an instruction costs more than its run.
 #pragma once
 
 #include "attention_combine.cuh"
+#include "launch.cuh"
 #include "mma.cuh"
 #include "vendor.h"
 #include "warp.cuh"
@@ -168,7 +170,7 @@ class TileStream {
 
   // Asks for the first tiles. Then, once: run().
   __device__ void fill() {
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < Tile::kStages - 1; ++i) copy(i, i);
   }
   // on_tile(i, stage) runs when tile i is in shared memory from `stage` on, K before V.
@@ -177,6 +179,7 @@ class TileStream {
                       const OnTile& on_tile) {
     int stage = 0;
     int free_stage = Tile::kStages - 1;
+#pragma unroll 1
     for (int i = 0; i < tiles_.count; ++i) {
       copy(i + Tile::kStages - 1, free_stage);
       wait_copies<Tile::kStages - 1>();
@@ -218,19 +221,41 @@ class TileStream {
   PageCursor<kLanes> cursor_;
 };
 
-// Brings together what the block's warps have found, over the ring, which they have drained; then
-// cluster and pieces. `shared`: the block's rings.
+// Shared memory of a block: the warps' rings, and over them what the warps have found; behind them
+// what comes from the cluster.
+template <int kHeadDim>
+inline constexpr int kDecodeSharedBytes = Tiling<kHeadDim>::kSharedBytes +
+                                          static_cast<int>(sizeof(Received<kHeadDim>));
+
+// See finish(). Before the first piece.
+template <bool kClusters = kHasClusters>
+__device__ inline void begin_cluster([[maybe_unused]] const DecodeArgs& args) {
+  if constexpr (kClusters) {
+    if (args.cluster > 1) cluster_arrive();
+  }
+}
+
+// Of a block without any piece, which then ends: that one block waits is enough, and the others
+// make room.
+__device__ inline void leave_without_work() {
+  release_next_kernel();
+  if (blockIdx.x == 0 && blockIdx.y == 0) wait_for_previous_kernel();
+}
+
+// Brings together what the block's warps have found, once they have drained their rings; then
+// cluster and pieces.
 template <typename T, int kHeadDim>
 __device__ inline void finish_block(unsigned char* shared, WarpState<kHeadDim>& state,
                                     const DecodeArgs& args, const DecodePiece& piece,
-                                    const HeadGroup& group) {
+                                    const HeadGroup& group, bool more) {
   static_assert(sizeof(Results<kHeadDim>) <= Tiling<kHeadDim>::kSharedBytes);
   __syncthreads();
   auto& results = *reinterpret_cast<Results<kHeadDim>*>(shared);
   store_warp(results, state, threadIdx.x / kLanes, threadIdx.x % kLanes);
   __syncthreads();
-  finish(results, args, piece, output_of<T, kHeadDim, kThreads>(args, piece, group),
-         counter_of(args, piece));
+  finish(results, reinterpret_cast<Received<kHeadDim>*>(shared + Tiling<kHeadDim>::kSharedBytes),
+         args, piece, output_of<T, kHeadDim, kThreads>(args, piece, group), counter_of(args, piece),
+         more);
 }
 
 }  // namespace encore::gpu::decode

@@ -34,7 +34,7 @@ struct PlanArgs {
   int32_t tile_rows;
 };
 
-__device__ inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
+__host__ __device__ inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 // Sum of `value` over the threads up to and including this one. `shared` holds one value a warp.
 template <int W>
@@ -196,8 +196,9 @@ LaunchError launch_attention_plan(const AttentionShape& shape, const AttentionBo
   args.max_requests = bounds.max_requests;
   args.max_tiles = max_prefill_tiles(shape, bounds, path);
   args.tile_rows = prefill_tile_rows(shape, path);
+  // Whole groups of four: nvcc reads the last lengths of a list by 16 bytes.
   const size_t shared_bytes =
-      sizeof(int) * static_cast<size_t>(std::max(args.decode.slots, args.max_tiles));
+      sizeof(int4) * static_cast<size_t>(ceil_div(std::max(args.decode.slots, args.max_tiles), 4));
   constexpr size_t kMaxSharedBytes = 40 << 10;  // 48 KB less `ends`
   if (shared_bytes > kMaxSharedBytes) return gpuErrorInvalidValue;
   const int threads =

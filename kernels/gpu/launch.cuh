@@ -10,7 +10,8 @@
 namespace encore::gpu {
 
 // Every kernel calls this before it reads or writes anything that another kernel touches, and in
-// every thread that goes on: then the kernel before has finished and its writes are visible. A
+// every thread that goes on: then the kernel before has finished and its writes are visible. What
+// was written up to the attention plan alone may be read sooner (attention_plan.cu says why). A
 // kernel must not end without some thread having called it, or "finished" would not carry over to
 // the kernels before that.
 __device__ inline void wait_for_previous_kernel() {

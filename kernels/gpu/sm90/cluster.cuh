@@ -42,34 +42,30 @@ __device__ inline void cluster_wait() {
 #endif
 }
 
-// What block `rank` of the cluster holds where this block holds `own`, in shared memory.
-__device__ inline float4 load_peer4(const void* own, int rank) {
-  float4 value{};
+// Writes to block `rank` of the cluster, where this block holds `own`, in shared memory. It is
+// there for the threads of that block that wait for a barrier at which this thread arrives
+// afterwards.
+__device__ inline void store_peer4(const void* own, int rank, const float4& value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(own));
   asm volatile(
       "{\n.reg .b32 peer;\n"
-      "mapa.shared::cluster.u32 peer, %4, %5;\n"
-      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [peer];\n}"
-      : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
-      : "r"(address), "r"(rank)
+      "mapa.shared::cluster.u32 peer, %0, %1;\n"
+      "st.shared::cluster.v4.f32 [peer], {%2, %3, %4, %5};\n}" ::"r"(address),
+      "r"(rank), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
       : "memory");
 #endif
-  return value;
 }
-__device__ inline float2 load_peer2(const void* own, int rank) {
-  float2 value{};
+__device__ inline void store_peer2(const void* own, int rank, const float2& value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(own));
   asm volatile(
       "{\n.reg .b32 peer;\n"
-      "mapa.shared::cluster.u32 peer, %2, %3;\n"
-      "ld.shared::cluster.v2.f32 {%0, %1}, [peer];\n}"
-      : "=f"(value.x), "=f"(value.y)
-      : "r"(address), "r"(rank)
+      "mapa.shared::cluster.u32 peer, %0, %1;\n"
+      "st.shared::cluster.v2.f32 [peer], {%2, %3};\n}" ::"r"(address),
+      "r"(rank), "f"(value.x), "f"(value.y)
       : "memory");
 #endif
-  return value;
 }
 
 }  // namespace encore::gpu

@@ -27,15 +27,13 @@ DecodeParams params_of(const DecodeLinearProblem& problem, const DecodeTuning& t
   DecodeParams p{};
   p.y = problem.y;
   p.bias = static_cast<const bf16*>(problem.bias);
-  p.sumsq = problem.sumsq;
+  p.norm = {problem.sumsq, problem.num_sumsq, problem.eps};
   p.norm_weight = static_cast<const bf16*>(problem.norm_weight);
   p.x_out = static_cast<bf16*>(problem.x_out);
   p.sumsq_out = problem.sumsq_out;
   p.m = problem.m;
   p.n = problem.n;
   p.k = problem.k;
-  p.num_sumsq = problem.num_sumsq;
-  p.eps = problem.eps;
   p.store_f32 = problem.output == Element::kF32;
   p.split = g.split;
   p.num_row_groups = g.num_row_groups;

@@ -5,6 +5,9 @@
 // depends on, and releases its own dependent shortly before its last load. So the next kernel's
 // ring fills while this one's last sums are added and stored.
 //
+// Code size. A kernel here lasts a few microseconds, and fetching an instruction for the first time
+// costs more than running it. So loops that run once are not unrolled.
+//
 // RMS norm. Its row factor commutes with the product, so it is applied to the sums; the kAdd
 // epilogue leaves the partial sums of squares it is made from.
 #pragma once
@@ -13,6 +16,7 @@
 #include "sm90/decode_linear_finish.cuh"
 #include "sm90/decode_linear_produce.cuh"
 #include "sm90/decode_linear_shape.cuh"
+#include "sm90/row_factors.cuh"
 #include "sm90/wgmma.cuh"
 
 namespace encore::gpu {
@@ -29,6 +33,7 @@ __device__ void multiply(const DecodeParams& p, uint32_t ring, DecodeBarriers* b
   int stage = round * p.k_steps % p.stages;
   uint32_t parity = round * p.k_steps / p.stages & 1;
   int previous = -1;
+#pragma unroll 1
   for (int step = 0; step < p.k_steps; ++step) {
     const uint32_t at = ring + stage * S::kStageBytes;
     const uint64_t b = mma_descriptor(at + S::kWeightBytes);
@@ -64,6 +69,7 @@ __device__ void consume_direct(const DecodeParams& p, uint32_t ring, DecodeBarri
   const int set = threadIdx.x / S::kSetThreads;
   const int warpgroup = threadIdx.x % S::kSetThreads / kWarpgroupThreads;
   const int num_blocks = gridDim.x;
+#pragma unroll 1
   for (int round = set, group = blockIdx.x + set * num_blocks; group < p.num_row_groups;
        round += S::kSets, group += S::kSets * num_blocks) {
     if (S::kSets == 2 && round > 0) named_barrier_sync(kTurnBarrier + set, S::kConsumers);
@@ -102,11 +108,12 @@ __device__ void consume_exchange(const DecodeParams& p, uint32_t ring, DecodeBar
 
 template <typename S>
 __device__ void init_barriers(DecodeBarriers* barriers, const DecodeParams& p) {
+#pragma unroll 1
   for (int i = 0; i < p.stages; ++i) {
     barrier_init(&barriers->full[i], 1);
     barrier_init(&barriers->empty[i], S::kSetWarps);
   }
-  barrier_init(&barriers->scale_full, kScaleWarps * 8);
+  barrier_init(&barriers->scale_full, kScaleWarps);
   barrier_init(&barriers->received, 1);
   barrier_init_fence();
   fence_async_proxy();  // the same thread's copies use them at once
@@ -149,7 +156,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     __syncwarp();
   } else {
     wait_for_previous_kernel();
-    compute_scale<S>(p, scale, barriers, warp - kProducerWarp - 1, threadIdx.x % 32);
+    // With few rows each gets a warp of its own as soon as can be; more rows are read together.
+    make_row_factors<kScaleWarps, S::kTokens == 8 ? 1 : 4>(p.norm, p.m, p.k, scale,
+                                                           warp - kProducerWarp - 1);
+    if (threadIdx.x % 32 == 0) barrier_arrive(&barriers->scale_full);  // it wrote them
   }
   if constexpr (!S::kDirect) cluster_wait();
 }

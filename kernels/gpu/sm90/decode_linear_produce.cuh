@@ -1,4 +1,4 @@
-// The thread that keeps the ring full, and the warps that make row factors.
+// The thread that keeps the ring full.
 #pragma once
 
 #include "launch.cuh"
@@ -27,6 +27,7 @@ class DecodeProducer {
 
   // The ring's first filling, weights only.
   __device__ void load_head_weights() {
+#pragma unroll 1
     for (int i = 0; i < head_; ++i, advance(next_)) load_weights(next_);
   }
 
@@ -36,12 +37,14 @@ class DecodeProducer {
     if (trigger == head_) release_next_kernel();
     wait_for_previous_kernel();
     Cursor x{next_.group, 0, 0};
+#pragma unroll 1
     for (int i = 0; i < head_; ++i) {
       load_x(x);
       ++x.stage;
       if (++x.step == p_.k_steps) x.step = 0;
     }
     uint32_t parity = 0;
+#pragma unroll 1
     for (int i = head_; i < total_; ++i) {
       barrier_wait(&barriers_->empty[next_.stage], parity);
       load_weights(next_);
@@ -86,28 +89,5 @@ class DecodeProducer {
   int num_clusters_, first_k_, total_, head_;
   Cursor next_;
 };
-
-// kScaleWarps warps: scale[token] from the partial sums of squares, added in one order for every m.
-// Eight tokens a warp at a time, four lanes each. A lane that writes arrives for itself: one lane
-// for its warp, after a sync of the warp, would be as good, but race checkers do not see that.
-template <typename S>
-__device__ void compute_scale(const DecodeParams& p, float* scale, DecodeBarriers* barriers,
-                              int warp, int lane) {
-  for (int first = warp * 8; first < S::kTokens; first += kScaleWarps * 8) {
-    const int token = first + lane / 4;
-    float sum = 0.0F;
-    if (p.sumsq != nullptr && token < p.m) {
-      const float* row = p.sumsq + static_cast<size_t>(token) * p.num_sumsq;
-#pragma unroll 8
-      for (int i = lane % 4; i < p.num_sumsq; i += 4) sum += row[i];
-    }
-    sum += __shfl_xor_sync(0xffffffffU, sum, 1);
-    sum += __shfl_xor_sync(0xffffffffU, sum, 2);
-    if (lane % 4 == 0) {
-      scale[token] = p.sumsq == nullptr ? 1.0F : rsqrtf(sum / static_cast<float>(p.k) + p.eps);
-    }
-  }
-  if (lane % 4 == 0) barrier_arrive(&barriers->scale_full);
-}
 
 }  // namespace encore::gpu

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "kernels/gpu/decode_linear.h"
+#include "sm90/row_factors.cuh"
 #include "vendor.h"
 
 namespace encore::gpu {
@@ -30,13 +31,11 @@ inline constexpr int kSmemAlignBytes = 1024;  // swizzled tiles; dynamic memory 
 struct DecodeParams {
   void* y;
   const bf16* bias;
-  const float* sumsq;
+  InputNorm norm;
   const bf16* norm_weight;
   bf16* x_out;
   float* sumsq_out;
   int m, n, k;
-  int num_sumsq;
-  float eps;
   bool store_f32;
   int split, num_row_groups;
   int k_steps;        // 64-wide steps of k a block does for a row group
