@@ -14,8 +14,13 @@ namespace {
 
 constexpr std::array<int32_t, 14> kRowGrid = {1,   8,   16,   32,   64,   96,   128,
                                               256, 512, 1024, 2048, 4096, 8192, 16384};
-constexpr size_t kRivals = 3;       // variants that are tried in the place of the best one alone
-constexpr float kWorthIt = 0.995F;  // of the time so far, to be believed
+// Candidates that a product tries in its turn, and the turns that each gets. At one row all and
+// more: a layer is shortest there, and what a kernel leaves to the next counts most.
+constexpr size_t kFewCandidates = 4;
+constexpr int kFewRounds = 1;
+constexpr int kManyRounds = 2;
+constexpr float kWorthIt = 0.995F;  // of the best time, to be believed
+constexpr float kClose = 1.01F;     // of the best time: worth a second look
 constexpr int kTurns = 3;
 
 void say(int32_t rows, const std::string& what) {
@@ -77,8 +82,25 @@ Result<LinearChoice::Candidates> LinearChoice::tiled_candidates(LinearTiming& ti
   return found;
 }
 
-// Starts from what is fastest alone, and lets each product in turn try its next best candidates.
-// Gives the time of a layer.
+// Whether a layer with `tried` is faster than one with `best`, whose time is `best_us`. If they are
+// close both are timed again, now one after the other: over a long run of products a device slows
+// itself down.
+Result<bool> LinearChoice::is_faster(LinearTiming& timing, std::span<const LinearGroup> layer,
+                                     std::span<const int32_t> tried, std::span<const int32_t> best,
+                                     int32_t rows, float* best_us) {
+  ENCORE_ASSIGN_OR_RETURN(float us, timing.layer_us(blas_, layer, tried, rows));
+  if (us > *best_us * kClose) return false;
+  ENCORE_ASSIGN_OR_RETURN(const float best_again, timing.layer_us(blas_, layer, best, rows));
+  ENCORE_ASSIGN_OR_RETURN(const float again, timing.layer_us(blas_, layer, tried, rows));
+  us = (us + again) / 2;
+  *best_us = (*best_us + best_again) / 2;
+  if (us >= *best_us * kWorthIt) return false;
+  *best_us = us;
+  return true;
+}
+
+// Starts from what is fastest alone, and lets each product in turn try its best candidates. Gives
+// the time of a layer.
 Result<float> LinearChoice::choose_together(LinearTiming& timing,
                                             std::span<const LinearGroup> layer,
                                             std::span<const Candidates> candidates, int32_t rows,
@@ -86,14 +108,23 @@ Result<float> LinearChoice::choose_together(LinearTiming& timing,
   best->clear();
   for (const Candidates& found : candidates) best->push_back(found.front().variant);
   ENCORE_ASSIGN_OR_RETURN(float best_us, timing.layer_us(blas_, layer, *best, rows));
-  for (size_t i = 0; i < layer.size(); ++i) {
-    for (size_t rival = 1; rival < std::min(candidates[i].size(), kRivals + 1); ++rival) {
-      std::vector<int32_t> tried = *best;
-      tried[i] = candidates[i][rival].variant;
-      ENCORE_ASSIGN_OR_RETURN(const float us, timing.layer_us(blas_, layer, tried, rows));
-      if (us >= best_us * kWorthIt) continue;
-      best_us = us;
-      *best = std::move(tried);
+  const bool thorough = rows == 1;
+  bool changed = true;
+  for (int round = 0; changed && round < (thorough ? kManyRounds : kFewRounds); ++round) {
+    changed = false;
+    for (size_t i = 0; i < layer.size(); ++i) {
+      const size_t count =
+          thorough ? candidates[i].size() : std::min(candidates[i].size(), kFewCandidates);
+      for (const Candidate& candidate : std::span(candidates[i]).first(count)) {
+        std::vector<int32_t> tried = *best;
+        tried[i] = candidate.variant;
+        if (tried == *best) continue;
+        ENCORE_ASSIGN_OR_RETURN(const bool faster,
+                                is_faster(timing, layer, tried, *best, rows, &best_us));
+        if (!faster) continue;
+        *best = std::move(tried);
+        changed = true;
+      }
     }
   }
   return best_us;
@@ -149,8 +180,9 @@ Status LinearChoice::tune_tiled(LinearTiming& timing, std::span<const LinearGrou
   return {};
 }
 
-Status LinearChoice::tune(std::span<const LinearGroup> groups, int32_t max_rows,
-                          int32_t max_logit_rows, MemoryAccount& account, void* stream) {
+Status LinearChoice::tune(std::span<const LinearGroup> groups, const ModelSpec& spec,
+                          const DeviceTraits& device, int32_t max_rows, int32_t max_logit_rows,
+                          MemoryAccount& account, void* stream) {
   std::vector<int32_t> grid;
   for (const int32_t rows : kRowGrid) {
     if (rows < max_rows) grid.push_back(rows);
@@ -173,6 +205,9 @@ Status LinearChoice::tune(std::span<const LinearGroup> groups, int32_t max_rows,
   for (const int32_t rows : grid) {
     Entry entry{rows, std::vector<int32_t>(groups.size(), kByBlas)};
     std::vector<int32_t> variants(layer.size(), kByBlas);
+    if (can_stream_ && rows <= kSplitLinearMaxRows) {
+      ENCORE_RETURN_IF_ERROR(timing->prepare_layers(spec, device, rows));
+    }
     ENCORE_RETURN_IF_ERROR(tune_layers(*timing, layer, rows, &variants));
     for (size_t i = 0; i < layer.size(); ++i) entry.variants[layer_groups[i]] = variants[i];
     for (size_t i = 0; i < groups.size(); ++i) {

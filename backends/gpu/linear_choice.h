@@ -28,7 +28,8 @@ class LinearChoice {
 
   // Times what may serve up to these rows, on the stream, and waits for it. Takes memory for
   // operands while it runs. What an earlier call timed is not timed again.
-  Status tune(std::span<const LinearGroup> groups, int32_t max_rows, int32_t max_logit_rows,
+  Status tune(std::span<const LinearGroup> groups, const ModelSpec& spec,
+              const DeviceTraits& device, int32_t max_rows, int32_t max_logit_rows,
               MemoryAccount& account, void* stream);
 
   // Our kernel's variant for products of that group and number of rows, or kByBlas.
@@ -51,6 +52,9 @@ class LinearChoice {
   Result<Candidates> streaming_candidates(LinearTiming& timing, const LinearGroup& group,
                                           int32_t rows);
   Result<Candidates> tiled_candidates(LinearTiming& timing, const LinearGroup& group, int32_t rows);
+  Result<bool> is_faster(LinearTiming& timing, std::span<const LinearGroup> layer,
+                         std::span<const int32_t> tried, std::span<const int32_t> best,
+                         int32_t rows, float* best_us);
   Result<float> choose_together(LinearTiming& timing, std::span<const LinearGroup> layer,
                                 std::span<const Candidates> candidates, int32_t rows,
                                 std::vector<int32_t>* best);

@@ -14,6 +14,7 @@
 #include "kernels/gpu/split_linear.h"
 #include "memory.h"
 #include "stream_timer.h"
+#include "timed_attention.h"
 #include "weights.h"
 
 namespace encore::gpu {
@@ -58,11 +59,13 @@ class LinearTiming {
   // or the split one, with the norm after it where the streaming kernel would fold that in.
   int32_t num_tiled_variants(const LinearGroup& group, int32_t rows) const;
   Result<float> tiled_us(const LinearGroup& group, int32_t rows, int32_t variant);
-  // Microseconds of a layer, in a graph of several: the groups' products in order, with the norms
-  // and SiLU-muls that go with them and a few small kernels in the place of attention. `variants`
+  // Microseconds of a layer, in a graph of several: the groups' products in order, with the norms,
+  // SiLU-muls and attention that go with them: up to kDecodeLinearMaxRows rows that of as many
+  // requests, beyond them that of one. Only after prepare_layers() for so many. `variants`
   // has, for each group, the variant of our kernel for so many rows, or kByBlas; up to
   // kDecodeLinearMaxRows rows all or none are ours.
   // REQUIRES: the groups are one model's layers in order, none of logits.
+  Status prepare_layers(const ModelSpec& spec, const DeviceTraits& device, int32_t rows);
   Result<float> layer_us(Blas& blas, std::span<const LinearGroup> groups,
                          std::span<const int32_t> variants, int32_t rows);
 
@@ -90,6 +93,7 @@ class LinearTiming {
   MemoryAccount& account_;
   void* stream_;
   std::unique_ptr<StreamTimer> timer_;
+  std::unique_ptr<TimedAttention> attention_;
   std::unique_ptr<lowering::DeviceMemoryBlock> x_;
   std::unique_ptr<lowering::DeviceMemoryBlock> y_;
   std::unique_ptr<lowering::DeviceMemoryBlock> z_;     // a second output: SiLU-mul's, or the norm's

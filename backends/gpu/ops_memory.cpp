@@ -154,8 +154,8 @@ Result<int64_t> GpuOps::reserve_workspace(const ModelSpec& spec,
     blas_->set_workspace(blas_workspace_->data());
     *added_bytes += blas_workspace_->bytes();
   }
-  ENCORE_RETURN_IF_ERROR(choice_.tune(groups_, request.max_tokens, request.max_logit_rows, account_,
-                                      settings_.stream));
+  ENCORE_RETURN_IF_ERROR(choice_.tune(groups_, spec, settings_.device, request.max_tokens,
+                                      request.max_logit_rows, account_, settings_.stream));
   if (const Status saved = blas_->save_tuning(); !saved.ok()) {
     sdk::log(sdk::LogLevel::kWarn, "timed products are not kept: " + saved.message());
   }
