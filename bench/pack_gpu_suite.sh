@@ -4,7 +4,8 @@
 #   bench/pack_gpu_suite.sh BUILD_FOLDER TARGET_FOLDER
 #
 # Programs are stripped and keep their place below the folder; the libraries that the host links
-# (all but the C and C++ ones) go to lib/host, where the suite looks for them.
+# (all but the C and C++ ones) go to lib/host, where the suite looks for them. The test of NVML stays
+# behind: it brings an NVML of its own and needs no GPU.
 set -euo pipefail
 
 [ $# -eq 2 ] || { sed -n '2,5p' "$0" >&2; exit 2; }
@@ -27,7 +28,7 @@ done
 cp "$build"/lib/encore/plugins/*.plugin.yaml "$target/lib/encore/plugins/"
 find "$build" \( -path '*/tests/gpu/*_test' -o -path '*/tests/cuda/*_test' -o -path '*/bench/gpu/*' \
   -o -path '*/tests/runners/encore_*_test' \) -type f -perm -u+x \
-  -not -path '*/CMakeFiles/*' -not -path '*/on_cpu/*' |
+  -not -path '*/CMakeFiles/*' -not -path '*/on_cpu/*' -not -name '*_nvml_test' |
   while read -r file; do copy "$file"; done
 
 mkdir -p "$target/lib/host"
