@@ -199,7 +199,7 @@ TEST_P(RopeAttentionTest, GroupsWiderAndNarrowerThanABlock) {
 }
 
 TEST_P(RopeAttentionTest, NormsPairingsAndPartialRotation) {
-  const auto kAdjacent = RopePairing::kAdjacentPairs;
+  constexpr auto kAdjacent = RopePairing::kAdjacentPairs;
   check({make_shape(6, 2, 128, 16), 128, true}, {77});
   check({make_shape(6, 3, 96, 32), 96, true}, {32, 200});
   check({make_shape(4, 2, 64, 16), 64, false, kAdjacent}, {77});
