@@ -59,13 +59,13 @@ class LinearTiming {
   // or the split one, with the norm after it where the streaming kernel would fold that in.
   int32_t num_tiled_variants(const LinearGroup& group, int32_t rows) const;
   Result<float> tiled_us(const LinearGroup& group, int32_t rows, int32_t variant);
+  // Before layers of so many rows are timed: `spec` and `device` say what their attention is.
+  Status prepare_layers(const ModelSpec& spec, const DeviceTraits& device, int32_t rows);
   // Microseconds of a layer, in a graph of several: the groups' products in order, with the norms,
   // SiLU-muls and attention that go with them: up to kDecodeLinearMaxRows rows that of as many
-  // requests, beyond them that of one. Only after prepare_layers() for so many. `variants`
-  // has, for each group, the variant of our kernel for so many rows, or kByBlas; up to
-  // kDecodeLinearMaxRows rows all or none are ours.
+  // requests, beyond them that of one. `variants` has, for each group, the variant of our kernel
+  // for so many rows, or kByBlas; up to kDecodeLinearMaxRows rows all or none are ours.
   // REQUIRES: the groups are one model's layers in order, none of logits.
-  Status prepare_layers(const ModelSpec& spec, const DeviceTraits& device, int32_t rows);
   Result<float> layer_us(Blas& blas, std::span<const LinearGroup> groups,
                          std::span<const int32_t> variants, int32_t rows);
 

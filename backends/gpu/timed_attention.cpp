@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "gpu_status.h"
 #include "noise.h"
@@ -93,38 +94,29 @@ Status TimedAttention::allocate(int32_t max_rows, size_t max_layers) {
 Status TimedAttention::plan(int32_t rows, bool decode) {
   const int32_t requests = decode ? rows : 1;
   const int32_t tokens = decode ? 1 : rows;  // of a request
-  const int32_t kv_len = decode ? kContext : std::min(rows, kContext);
+  const int32_t kv_len = decode ? kContext : rows;
   const int32_t pages = (kv_len + kPageSize - 1) / kPageSize;
   bounds_ = {rows, rows, decode, device_.num_processors};
-  std::vector<int32_t> positions;
-  std::vector<int32_t> token_request;
-  std::vector<int32_t> q_start = {0};
-  std::vector<int32_t> page_start = {0};
-  std::vector<int32_t> page_ids;
+  std::vector<int32_t> numbers(static_cast<size_t>(numbers_->bytes()) / sizeof(int32_t));
+  const auto on_host = [&](const int32_t* address) {
+    return numbers.data() + (address - reinterpret_cast<const int32_t*>(numbers_->data()));
+  };
+  on_host(step_.live)[0] = rows;
+  on_host(step_.live)[1] = requests;
   for (int32_t r = 0; r < requests; ++r) {
     for (int32_t t = 0; t < tokens; ++t) {
-      positions.push_back(std::max(kv_len - tokens + t, 0));
-      token_request.push_back(r);
+      on_host(step_.positions)[r * tokens + t] = kv_len - tokens + t;
+      on_host(step_.token_request)[r * tokens + t] = r;
     }
-    for (int32_t p = 0; p < pages; ++p) page_ids.push_back(p);
-    q_start.push_back(q_start.back() + tokens);
-    page_start.push_back(page_start.back() + pages);
+    for (int32_t p = 0; p < pages; ++p) on_host(step_.page_ids)[r * pages + p] = p;
+    on_host(step_.kv_len)[r] = kv_len;
+    on_host(step_.q_start)[r + 1] = (r + 1) * tokens;
+    on_host(step_.page_start)[r + 1] = (r + 1) * pages;
   }
-  const auto put = [&](int32_t* to, const std::vector<int32_t>& values) {
-    return gpu_status(
-        gpuMemcpyAsync(to, values.data(),
-                       static_cast<size_t>(bytes_of(static_cast<int64_t>(values.size()))),
-                       gpuMemcpyHostToDevice, static_cast<gpuStream_t>(stream_)),
-        "planning timed attention");
-  };
-  ENCORE_RETURN_IF_ERROR(put(step_.live, {rows, requests}));
-  ENCORE_RETURN_IF_ERROR(put(step_.positions, positions));
-  ENCORE_RETURN_IF_ERROR(put(step_.token_request, token_request));
-  ENCORE_RETURN_IF_ERROR(put(step_.q_start, q_start));
-  ENCORE_RETURN_IF_ERROR(
-      put(step_.kv_len, std::vector<int32_t>(static_cast<size_t>(requests), kv_len)));
-  ENCORE_RETURN_IF_ERROR(put(step_.page_start, page_start));
-  ENCORE_RETURN_IF_ERROR(put(step_.page_ids, page_ids));
+  ENCORE_RETURN_IF_ERROR(gpu_status(
+      gpuMemcpyAsync(numbers_->data(), numbers.data(), static_cast<size_t>(numbers_->bytes()),
+                     gpuMemcpyHostToDevice, static_cast<gpuStream_t>(stream_)),
+      "planning timed attention"));
 
   StepTablesArgs tables;
   tables.tokens = {step_.live, rows};

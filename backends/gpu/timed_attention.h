@@ -25,9 +25,9 @@ class TimedAttention {
                                                         int32_t max_rows, size_t max_layers,
                                                         MemoryAccount& account, void* stream);
 
-  // Prepares steps of so many rows: that many requests with a token each, whose pages are the same
-  // (a cache as large as theirs would be is not wanted), or one request that brings all of them.
-  // Waits for the stream.
+  // Prepares steps of so many rows, at most max_rows and 1024: that many requests with a token each
+  // and 1024 in the cache, whose pages are the same (a cache as large as theirs would be is not
+  // wanted), or one request that brings all of them. Waits for the stream.
   Status plan(int32_t rows, bool decode);
   // Enqueues a layer of the last plan. qkv [rows, (num_heads + 2 num_kv_heads) * head_dim] and
   // y [rows, num_heads * head_dim] are bf16.
