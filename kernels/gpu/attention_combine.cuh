@@ -98,6 +98,7 @@ struct Results {
   static constexpr int kSumStride = kHeadDim + 4;  // padded against bank conflicts
   float warp_sums[kWarps][kDecodeHeads][kSumStride];
   float2 warp_stats[kWarps][kDecodeHeads];  // maximum, total
+  int arrived_last;
 };
 
 // What a block receives of its cluster's blocks, itself included, beside the ring, which it may
@@ -159,17 +160,17 @@ struct Output {
 };
 
 // Whether this block is the last of the request's pieces to arrive; it then sees all their results.
-__device__ inline bool arrives_last(int32_t* counter, int num_pieces) {
-  __shared__ int last;
+// `last`: in shared memory.
+__device__ inline bool arrives_last(int* last, int32_t* counter, int num_pieces) {
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
-    last = atomicAdd(counter, 1) == num_pieces - 1 ? 1 : 0;
-    if (last != 0) *counter = 0;  // for the next layer
+    *last = atomicAdd(counter, 1) == num_pieces - 1 ? 1 : 0;
+    if (*last != 0) *counter = 0;  // for the next layer
   }
   __syncthreads();
-  if (last != 0) __threadfence();
-  return last != 0;
+  if (*last != 0) __threadfence();
+  return *last != 0;
 }
 
 // What another block wrote, past the first-level cache.
@@ -246,9 +247,9 @@ __device__ inline Partial add_blocks(const Received<kHeadDim>& received, int clu
 
 // Adds up what the warps left in `results`, and the cluster, and the pieces; writes y. Where blocks
 // form clusters, a barrier of the cluster is pending from the kernel's start on, and `more` says
-// that this block has another piece after this one.
+// that this block has another piece after this one. `received`: null where they do not.
 template <typename T, int kHeadDim, int kThreads>
-__device__ inline void finish(const Results<kHeadDim>& results, Received<kHeadDim>* received,
+__device__ inline void finish(Results<kHeadDim>& results, Received<kHeadDim>* received,
                               const DecodeArgs& args, const DecodePiece& piece,
                               const Output<T, kHeadDim, kThreads>& out, int32_t* counter,
                               bool more) {
@@ -271,7 +272,9 @@ __device__ inline void finish(const Results<kHeadDim>& results, Received<kHeadDi
   if constexpr (kHasClusters) {
     if (in_cluster && more) cluster_arrive();
   }
-  if (piece.num_pieces > 1 && arrives_last(counter, piece.num_pieces)) add_pieces(out, piece);
+  if (piece.num_pieces > 1 && arrives_last(&results.arrived_last, counter, piece.num_pieces)) {
+    add_pieces(out, piece);
+  }
 }
 
 // The warp's tiles of the block's keys: tile i is keys first_key + 16 * (warp + 4 * i).

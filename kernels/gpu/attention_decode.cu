@@ -44,38 +44,40 @@ __global__ void __launch_bounds__(kThreads, 2) decode_kernel(const DecodeArgs ar
     release_next_kernel();
     slot += static_cast<int32_t>(gridDim.y);
     const DecodePiece next = slot < args.slots ? load_piece(args, slot) : DecodePiece{};
-    finish_block<T>(shared, state, args, piece, group, next.num_pieces > 0);
+    finish_block<T>(shared, 0, state, args, piece, group, next.num_pieces > 0);
     piece = next;
     __syncthreads();  // the next piece is copied over the results of this one
   }
 }
 
 template <typename T, int kHeadDim>
-LaunchError launch_shape(const DecodeGrid& grid, const DecodeArgs& args, const Launch& launch) {
-  constexpr int kSharedBytes = kDecodeSharedBytes<kHeadDim>;
+LaunchError launch_shape(AttentionPath path, const DecodeGrid& grid, const DecodeArgs& args,
+                         const Launch& launch) {
+  const int shared_bytes = decode_shared_bytes<kHeadDim, 0>(path);
   const auto kernel = decode_kernel<T, kHeadDim>;
   const LaunchError error =
-      gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+      gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != gpuSuccess) return error;
   const dim3 blocks(static_cast<unsigned>(grid.head_groups * grid.cluster),
                     static_cast<unsigned>(grid.rows));
 #if defined(ENCORE_GPU_CUDA)
   if (grid.cluster > 1)
-    return launch_clusters(kernel, blocks, kThreads, grid.cluster, kSharedBytes, launch, args);
+    return launch_clusters(kernel, blocks, kThreads, grid.cluster,
+                           static_cast<size_t>(shared_bytes), launch, args);
 #endif
-  return launch_kernel(kernel, blocks, kThreads, kSharedBytes, launch, args);
+  return launch_kernel(kernel, blocks, kThreads, static_cast<size_t>(shared_bytes), launch, args);
 }
 
 template <typename T>
-LaunchError launch_element(int32_t head_dim, const DecodeGrid& grid, const DecodeArgs& args,
-                           const Launch& launch) {
+LaunchError launch_element(int32_t head_dim, AttentionPath path, const DecodeGrid& grid,
+                           const DecodeArgs& args, const Launch& launch) {
   switch (head_dim) {
     case 64:
-      return launch_shape<T, 64>(grid, args, launch);
+      return launch_shape<T, 64>(path, grid, args, launch);
     case 96:
-      return launch_shape<T, 96>(grid, args, launch);
+      return launch_shape<T, 96>(path, grid, args, launch);
     case 128:
-      return launch_shape<T, 128>(grid, args, launch);
+      return launch_shape<T, 128>(path, grid, args, launch);
     default:
       return gpuErrorInvalidValue;
   }
@@ -90,8 +92,8 @@ LaunchError launch_decode(const AttentionShape& shape, const AttentionBounds& bo
   const DecodeGrid grid = decode_grid(shape, bounds, path);
   const decode::DecodeArgs decode_args = decode::make_decode_args(shape, grid, args, workspace);
   if (shape.element == Element::kBF16)
-    return decode::launch_element<bf16>(shape.kv.head_dim, grid, decode_args, launch);
-  return decode::launch_element<f16>(shape.kv.head_dim, grid, decode_args, launch);
+    return decode::launch_element<bf16>(shape.kv.head_dim, path, grid, decode_args, launch);
+  return decode::launch_element<f16>(shape.kv.head_dim, path, grid, decode_args, launch);
 }
 
 }  // namespace encore::gpu

@@ -27,6 +27,8 @@ template <int kHeadDim>
 struct NewToken {
   static constexpr int kStride = kHeadDim + 8;  // padded against bank conflicts
   bf16 rows[kDecodeHeads + 2][kStride];
+
+  static_assert(kStride * (kDecodeHeads + 2) % 8 == 0, "what follows is read by 16 bytes");
 };
 
 // The head of qkv that is row `row` of NewToken; without work if the block has none.
@@ -134,7 +136,7 @@ __global__ void __launch_bounds__(kThreads, 2)
                        const KvStrides strides) {
   using Tile = Tiling<kHeadDim>;
   ENCORE_GPU_DYNAMIC_SHARED(unsigned char, shared);
-  auto& token = *reinterpret_cast<NewToken<kHeadDim>*>(shared + kDecodeSharedBytes<kHeadDim>);
+  auto& token = *reinterpret_cast<NewToken<kHeadDim>*>(shared + Tile::kSharedBytes);
   const int warp = threadIdx.x / kLanes;
   const int lane = threadIdx.x % kLanes;
   const DecodePiece piece = load_piece(args, static_cast<int32_t>(blockIdx.y));
@@ -166,16 +168,17 @@ __global__ void __launch_bounds__(kThreads, 2)
     const int row = piece.end_key - 1 - tiles.key(i);
     if (has_new && row < kTileKeys) put_new_key(tile, token, row, lane);
   });
-  finish_block<bf16>(shared, state, args, piece, group, false);
+  finish_block<bf16>(shared, sizeof(token), state, args, piece, group, false);
 }
 
 template <int kHeadDim>
-LaunchError launch_shape(const DecodeGrid& grid, const DecodeArgs& args, const RopeKvArgs& rope,
-                         const Launch& launch) {
-  constexpr int kSharedBytes = kDecodeSharedBytes<kHeadDim> + sizeof(NewToken<kHeadDim>);
+LaunchError launch_shape(AttentionPath path, const DecodeGrid& grid, const DecodeArgs& args,
+                         const RopeKvArgs& rope, const Launch& launch) {
+  const int shared_bytes =
+      decode_shared_bytes<kHeadDim, static_cast<int>(sizeof(NewToken<kHeadDim>))>(path);
   const auto kernel = rope_decode_kernel<kHeadDim>;
   const LaunchError error =
-      gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+      gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (error != gpuSuccess) return error;
   const HeadSplit split = split_heads<kUnit>(rope);
   const KvStrides strides = kv_strides(rope.kv.layout);
@@ -183,10 +186,11 @@ LaunchError launch_shape(const DecodeGrid& grid, const DecodeArgs& args, const R
                     static_cast<unsigned>(grid.rows));
 #if defined(ENCORE_GPU_CUDA)
   if (grid.cluster > 1)
-    return launch_clusters(kernel, blocks, kThreads, grid.cluster, kSharedBytes, launch, args, rope,
-                           split, strides);
+    return launch_clusters(kernel, blocks, kThreads, grid.cluster,
+                           static_cast<size_t>(shared_bytes), launch, args, rope, split, strides);
 #endif
-  return launch_kernel(kernel, blocks, kThreads, kSharedBytes, launch, args, rope, split, strides);
+  return launch_kernel(kernel, blocks, kThreads, static_cast<size_t>(shared_bytes), launch, args,
+                       rope, split, strides);
 }
 
 }  // namespace
@@ -200,11 +204,11 @@ LaunchError launch_rope_decode(const AttentionShape& shape, const AttentionBound
   const decode::DecodeArgs decode_args = decode::make_decode_args(shape, grid, args, workspace);
   switch (shape.kv.head_dim) {
     case 64:
-      return decode::launch_shape<64>(grid, decode_args, rope, launch);
+      return decode::launch_shape<64>(path, grid, decode_args, rope, launch);
     case 96:
-      return decode::launch_shape<96>(grid, decode_args, rope, launch);
+      return decode::launch_shape<96>(path, grid, decode_args, rope, launch);
     case 128:
-      return decode::launch_shape<128>(grid, decode_args, rope, launch);
+      return decode::launch_shape<128>(path, grid, decode_args, rope, launch);
     default:
       return gpuErrorInvalidValue;
   }

@@ -221,11 +221,17 @@ class TileStream {
   PageCursor<kLanes> cursor_;
 };
 
-// Shared memory of a block: the warps' rings, and over them what the warps have found; behind them
-// what comes from the cluster.
-template <int kHeadDim>
-inline constexpr int kDecodeSharedBytes = Tiling<kHeadDim>::kSharedBytes +
-                                          static_cast<int>(sizeof(Received<kHeadDim>));
+// Shared memory of a block: the warps' rings, and over them what the warps have found; then
+// kMoreBytes, and last, where there are clusters, what comes from their other blocks. Without that
+// it is no more than the smallest devices of compute capability 8 have.
+inline constexpr int kSmallestSharedBytes = 99 << 10;
+template <int kHeadDim, int kMoreBytes>
+int decode_shared_bytes(AttentionPath path) {
+  static_assert(Tiling<kHeadDim>::kSharedBytes + kMoreBytes <= kSmallestSharedBytes);
+  const bool clusters = path == AttentionPath::kHopper;
+  const int received = clusters ? static_cast<int>(sizeof(Received<kHeadDim>)) : 0;
+  return Tiling<kHeadDim>::kSharedBytes + kMoreBytes + received;
+}
 
 // See finish(). Before the first piece.
 template <bool kClusters = kHasClusters>
@@ -243,19 +249,21 @@ __device__ inline void leave_without_work() {
 }
 
 // Brings together what the block's warps have found, once they have drained their rings; then
-// cluster and pieces.
+// cluster and pieces. `more_bytes`: kMoreBytes of decode_shared_bytes().
 template <typename T, int kHeadDim>
-__device__ inline void finish_block(unsigned char* shared, WarpState<kHeadDim>& state,
-                                    const DecodeArgs& args, const DecodePiece& piece,
-                                    const HeadGroup& group, bool more) {
+__device__ inline void finish_block(unsigned char* shared, int more_bytes,
+                                    WarpState<kHeadDim>& state, const DecodeArgs& args,
+                                    const DecodePiece& piece, const HeadGroup& group, bool more) {
   static_assert(sizeof(Results<kHeadDim>) <= Tiling<kHeadDim>::kSharedBytes);
   __syncthreads();
   auto& results = *reinterpret_cast<Results<kHeadDim>*>(shared);
   store_warp(results, state, threadIdx.x / kLanes, threadIdx.x % kLanes);
   __syncthreads();
-  finish(results, reinterpret_cast<Received<kHeadDim>*>(shared + Tiling<kHeadDim>::kSharedBytes),
-         args, piece, output_of<T, kHeadDim, kThreads>(args, piece, group), counter_of(args, piece),
-         more);
+  finish(
+      results,
+      reinterpret_cast<Received<kHeadDim>*>(shared + Tiling<kHeadDim>::kSharedBytes + more_bytes),
+      args, piece, output_of<T, kHeadDim, kThreads>(args, piece, group), counter_of(args, piece),
+      more);
 }
 
 }  // namespace encore::gpu::decode
