@@ -16,11 +16,6 @@ bool takes_kv(const ModelSpec& spec, int32_t page_size, DType dtype) {
   return page && element && spec.head_dim % 8 == 0 && spec.head_dim <= 256;
 }
 
-KvLayout layout_of(const ModelSpec& spec, int32_t page_size, DType dtype) {
-  return {static_cast<Element>(dtype), static_cast<int32_t>(spec.num_kv_heads),
-          static_cast<int32_t>(spec.head_dim), page_size};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<GpuDevice>> GpuDevice::create(const DeviceOptions& options,
@@ -67,7 +62,7 @@ Result<std::unique_ptr<lowering::DeviceMemoryBlock>> GpuDevice::allocate_host(
 }
 
 int64_t GpuDevice::kv_page_bytes(const ModelSpec& spec, int32_t page_size, DType dtype) const {
-  return layout_of(spec, page_size, dtype).page_bytes();
+  return kv_layout(spec, page_size, static_cast<Element>(dtype)).page_bytes();
 }
 
 Result<std::shared_ptr<void>> GpuDevice::describe_kv(const ModelSpec& spec, std::byte* pages,
@@ -83,7 +78,7 @@ Result<std::shared_ptr<void>> GpuDevice::describe_kv(const ModelSpec& spec, std:
   auto kv = std::make_shared<KvDescription>();
   kv->pages = pages;
   kv->num_pages = num_pages;
-  kv->layout = layout_of(spec, page_size, dtype);
+  kv->layout = kv_layout(spec, page_size, static_cast<Element>(dtype));
   // Attention multiplies rows that no token has written by zero: they must be numbers.
   ENCORE_RETURN_IF_ERROR(fill(pages, 0, spec.num_layers * kv->layer_bytes()));
   return std::shared_ptr<void>(std::move(kv));

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "encore/status.h"
+#include "kernels/gpu/launch.h"
 #include "vendor.h"
 
 namespace encore::gpu {
@@ -45,6 +46,11 @@ inline Status gpu_status(gpuError_t error, std::string_view what) {
       std::string(what) + ": " + gpuGetErrorName(error) + " (" + gpuGetErrorString(error) + ")";
   if (error == gpuErrorOutOfMemory) return out_of_memory(message);
   return internal_error(message).spoiling(is_lost(error) ? Scope::kDevice : Scope::kRequest);
+}
+
+inline Status launch_status(LaunchError error, const char* kernel) {
+  if (error == 0) return {};
+  return gpu_status(static_cast<gpuError_t>(error), std::string("launching ") + kernel);
 }
 
 }  // namespace encore::gpu

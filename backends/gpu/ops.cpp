@@ -1,31 +1,20 @@
 #include "ops.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "encore/forward_batch.h"
 #include "gpu_status.h"
 #include "kernels/gpu/norm.h"
-#include "kernels/gpu/rope.h"
 #include "kernels/gpu/rows.h"
 #include "kernels/gpu/sample.h"
 
 namespace encore::gpu {
 namespace {
 
-Status status_of(LaunchError error, const char* kernel) {
-  if (error == 0) return {};
-  return gpu_status(static_cast<gpuError_t>(error), std::string("launching ") + kernel);
-}
-
 template <typename T>
 const T& as(const lowering::Weight& weight) {
   return static_cast<const T&>(weight);  // every weight of these ops came from their loader
-}
-
-const void* values_of(const lowering::Weight* weight) {
-  return weight == nullptr ? nullptr : as<VectorWeight>(*weight).values;
 }
 
 LiveRows live_rows(lowering::Rows rows) { return {rows.live, rows.maximum}; }
@@ -56,42 +45,12 @@ Status GpuOps::embed(const lowering::Weight& table, const lowering::StepInputs& 
   args.vocab_size = embedding.vocab_size;
   args.hidden_size = embedding.hidden_size;
   args.y = y.data;
-  return status_of(gpu::embed(args, launch()), "embed");
-}
-
-AttentionShape GpuOps::attention_shape(const ModelSpec& spec, const KvLayout& layout) const {
-  return {static_cast<int32_t>(spec.num_heads), layout, Element::kBF16};
-}
-
-AttentionBounds GpuOps::attention_bounds(const lowering::StepInputs& step) const {
-  return {step.max_tokens, step.max_requests, step.decode_only, settings_.device.num_processors};
+  return launch_status(gpu::embed(args, launch()), "embed");
 }
 
 Status GpuOps::plan_attention(const lowering::AttentionLayer& layer,
                               const lowering::StepInputs& step) {
-  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
-  const auto& rope = as<RopeWeight>(*layer.rope);
-  StepTablesArgs args;
-  args.tokens = {step.num_tokens, step.max_tokens};
-  args.positions = step.positions;
-  args.token_request = step.token_request;
-  args.page_start = step.page_start;
-  args.page_ids = step.page_ids;
-  args.inv_freq = reinterpret_cast<const float*>(rope.memory->data());
-  args.attention_scale = rope.attention_scale;
-  args.rotary_dim = rope.rotary_dim;
-  args.page_size = kv.layout.page_size;
-  args.num_pages = kv.num_pages;
-  args.cos_sin = workspace().cos_sin;
-  args.slots = workspace().slots;
-  ENCORE_RETURN_IF_ERROR(status_of(step_tables(args, launch()), "step_tables"));
-  const AttentionShape shape = attention_shape(*layer.spec, kv.layout);
-  const AttentionInputs inputs{step.num_requests, step.q_start, step.kv_len, step.page_start,
-                               step.page_ids};
-  return status_of(
-      attention_plan(shape, attention_bounds(step), attention_path(shape, settings_.device), inputs,
-                     workspace().attention, launch()),
-      "attention_plan");
+  return step_attention().plan(layer, step);
 }
 
 Status GpuOps::rms_norm(lowering::Matrix x, const lowering::Weight& weight, float eps,
@@ -106,7 +65,7 @@ Status GpuOps::rms_norm(lowering::Matrix x, const lowering::Weight& weight, floa
   args.y_stride = y.columns;
   args.hidden_size = x.columns;
   args.eps = eps;
-  return status_of(gpu::rms_norm(args, launch()), "rms_norm");
+  return launch_status(gpu::rms_norm(args, launch()), "rms_norm");
 }
 
 Status GpuOps::blas_linear(lowering::Matrix x, const LinearWeight& weight, lowering::Rows rows,
@@ -121,7 +80,7 @@ Status GpuOps::blas_linear(lowering::Matrix x, const LinearWeight& weight, lower
   args.x = target;
   args.y = y.data;
   args.columns = y.columns;
-  return status_of(silu_mul(args, launch()), "silu_mul");
+  return launch_status(silu_mul(args, launch()), "silu_mul");
 }
 
 Status GpuOps::gated_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
@@ -132,8 +91,8 @@ Status GpuOps::gated_linear(lowering::Matrix x, const LinearWeight& weight, int3
   problem.y = y.data;
   problem.bias = weight.bias;
   GatedLinearPlan plan;
-  ENCORE_RETURN_IF_ERROR(status_of(gated_linear_plan(problem, variant, &plan), "gated_linear"));
-  return status_of(gated_linear_run(plan, launch()), "gated_linear");
+  ENCORE_RETURN_IF_ERROR(launch_status(gated_linear_plan(problem, variant, &plan), "gated_linear"));
+  return launch_status(gated_linear_run(plan, launch()), "gated_linear");
 }
 
 Status GpuOps::split_linear(lowering::Matrix x, const LinearWeight& weight, int32_t variant,
@@ -144,8 +103,8 @@ Status GpuOps::split_linear(lowering::Matrix x, const LinearWeight& weight, int3
   problem.y = y.data;
   problem.bias = weight.bias;
   SplitLinearPlan plan;
-  ENCORE_RETURN_IF_ERROR(status_of(split_linear_plan(problem, variant, &plan), "split_linear"));
-  return status_of(split_linear_run(plan, launch()), "split_linear");
+  ENCORE_RETURN_IF_ERROR(launch_status(split_linear_plan(problem, variant, &plan), "split_linear"));
+  return launch_status(split_linear_run(plan, launch()), "split_linear");
 }
 
 // By the kernel of ours for many rows, or the BLAS.
@@ -170,9 +129,10 @@ Status GpuOps::stream_linear(lowering::Matrix x, const LinearWeight& weight, int
     deferred_ = {};  // nothing else reads that matrix; another of this address must not match
   }
   DecodeLinearPlan plan;
-  ENCORE_RETURN_IF_ERROR(status_of(decode_linear_plan(problem, variant, &plan), "decode_linear"));
+  ENCORE_RETURN_IF_ERROR(
+      launch_status(decode_linear_plan(problem, variant, &plan), "decode_linear"));
   *num_sumsq_out = plan.num_sumsq_out;
-  return status_of(decode_linear_run(plan, launch()), "decode_linear");
+  return launch_status(decode_linear_run(plan, launch()), "decode_linear");
 }
 
 Status GpuOps::linear(lowering::Matrix x, const lowering::Weight& weight, lowering::Epilogue,
@@ -208,70 +168,29 @@ Status GpuOps::linear_add_norm(lowering::Matrix x, const lowering::Weight& weigh
   return {};
 }
 
-RopeKvArgs GpuOps::rope_args(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
-                             const lowering::StepInputs& step) const {
-  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
-  const auto& rope = as<RopeWeight>(*layer.rope);
-  RopeKvArgs args;
-  args.tokens = {step.num_tokens, qkv.rows};
-  args.qkv = qkv.data;
-  args.qkv_stride = qkv.columns;
-  args.q_norm_weight = values_of(layer.q_norm);
-  args.k_norm_weight = values_of(layer.k_norm);
-  args.norm_eps = layer.spec->rms_norm_eps;
-  args.pairing = rope.pairing;
-  args.num_heads = static_cast<int32_t>(layer.spec->num_heads);
-  args.rotary_dim = rope.rotary_dim;
-  args.cos_sin = workspace().cos_sin;
-  args.slots = workspace().slots;
-  args.kv = {kv.pages + layer.layer * kv.layer_bytes(), kv.num_pages, kv.layout};
-  return args;
-}
-
-AttentionArgs GpuOps::attention_args(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
-                                     const lowering::StepInputs& step, lowering::Matrix y) const {
-  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
-  AttentionArgs args;
-  args.inputs = {step.num_requests, step.q_start, step.kv_len, step.page_start, step.page_ids};
-  args.kv = {kv.pages + layer.layer * kv.layer_bytes(), kv.num_pages, kv.layout};
-  args.q = qkv.data;
-  args.q_stride = qkv.columns;
-  args.y = y.data;
-  args.y_stride = y.columns;
-  args.scale = 1.0F / std::sqrt(static_cast<float>(layer.spec->head_dim));
-  args.workspace = workspace().attention;
-  return args;
+StepAttention GpuOps::step_attention() const {
+  return {settings_.device, launch(), workspace().cos_sin, workspace().slots,
+          workspace().attention};
 }
 
 Status GpuOps::rope_kv_write(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
                              const lowering::StepInputs& step) {
-  return status_of(gpu::rope_kv_write(rope_args(qkv, layer, step), launch()), "rope_kv_write");
+  return step_attention().rope_kv_write(qkv, layer, step);
 }
 
 Status GpuOps::attention(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
                          const lowering::StepInputs& step, lowering::Matrix y) {
-  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
-  const AttentionShape shape = attention_shape(*layer.spec, kv.layout);
-  return status_of(
-      attention_run(shape, attention_bounds(step), attention_path(shape, settings_.device),
-                    attention_args(qkv, layer, step, y), launch()),
-      "attention");
+  return step_attention().attention(qkv, layer, step, y);
 }
 
 Status GpuOps::rope_attention(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
                               const lowering::StepInputs& step, lowering::Matrix y) {
-  const auto& kv = *static_cast<const KvDescription*>(layer.kv);
-  const AttentionShape shape = attention_shape(*layer.spec, kv.layout);
-  const AttentionBounds bounds = attention_bounds(step);
-  const AttentionPath path = attention_path(shape, settings_.device);
-  const RopeKvArgs rope = rope_args(qkv, layer, step);
-  if (!rope_attention_serves(shape, bounds, path, rope)) {
+  const StepAttention own = step_attention();
+  if (!own.has_rope_attention(qkv, layer, step)) {
     return Ops::rope_attention(qkv, layer, step, y);
   }
   label({"attention", layer.layer});
-  return status_of(
-      rope_attention_run(shape, bounds, path, rope, attention_args(qkv, layer, step, y), launch()),
-      "rope_attention");
+  return own.rope_attention(qkv, layer, step, y);
 }
 
 Status GpuOps::gather_logit_rows(lowering::Matrix x, const lowering::StepInputs& step,
@@ -282,7 +201,7 @@ Status GpuOps::gather_logit_rows(lowering::Matrix x, const lowering::StepInputs&
   args.x = x.data;
   args.y = y.data;
   args.columns = x.columns;
-  return status_of(gather_rows(args, launch()), "gather_rows");
+  return launch_status(gather_rows(args, launch()), "gather_rows");
 }
 
 Status GpuOps::all_reduce(lowering::Matrix x, lowering::Rows rows) {
@@ -329,7 +248,7 @@ Status GpuOps::sample(lowering::Matrix logits, const lowering::StepInputs& step,
   args.top_logprobs = results.top_logprobs;
   args.max_logprobs = results.max_logprobs;
   args.workspace = workspace().sample;
-  return status_of(gpu::sample(args, launch()), "sample");
+  return launch_status(gpu::sample(args, launch()), "sample");
 }
 
 }  // namespace encore::gpu

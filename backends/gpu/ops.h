@@ -12,13 +12,11 @@
 #include "encore/lowering/collectives.h"
 #include "encore/lowering/device.h"
 #include "encore/lowering/ops.h"
-#include "kernels/gpu/attention.h"
 #include "kernels/gpu/device_traits.h"
-#include "kernels/gpu/kv_layout.h"
-#include "kernels/gpu/rope.h"
 #include "linear_choice.h"
 #include "memory.h"
 #include "node_labels.h"
+#include "step_attention.h"
 #include "vendor.h"
 #include "weight_upload.h"
 #include "weights.h"
@@ -30,15 +28,6 @@ struct OpsSettings {
   DeviceTraits device;
   bool overlap = true;
   int32_t load_threads = 0;
-};
-
-// A KV cache as ops see it: layer l's page p begins at pages + (l * num_pages + p) * page_bytes.
-struct KvDescription {
-  std::byte* pages = nullptr;
-  int32_t num_pages = 0;  // the sink page included
-  KvLayout layout;
-
-  int64_t layer_bytes() const { return num_pages * layout.page_bytes(); }
 };
 
 class GpuOps final : public lowering::Ops {
@@ -131,12 +120,7 @@ class GpuOps final : public lowering::Ops {
                       lowering::Rows rows, lowering::Matrix y);
   Status blas_linear(lowering::Matrix x, const LinearWeight& weight, lowering::Rows rows,
                      lowering::Matrix y);
-  RopeKvArgs rope_args(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
-                       const lowering::StepInputs& step) const;
-  AttentionArgs attention_args(lowering::Matrix qkv, const lowering::AttentionLayer& layer,
-                               const lowering::StepInputs& step, lowering::Matrix y) const;
-  AttentionShape attention_shape(const ModelSpec& spec, const KvLayout& layout) const;
-  AttentionBounds attention_bounds(const lowering::StepInputs& step) const;
+  StepAttention step_attention() const;
 
   OpsSettings settings_;
   MemoryAccount& account_;

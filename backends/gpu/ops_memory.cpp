@@ -19,22 +19,15 @@ constexpr std::array kKvElements = {Element::kF32, Element::kF16, Element::kBF16
 
 // The most that attention needs for any step within the request, whatever the cache's page size and
 // element.
-int64_t attention_bytes(const ModelSpec& spec, const lowering::WorkspaceRequest& request,
-                        const OpsSettings& settings) {
-  size_t bytes = 0;
+int64_t most_attention_bytes(const ModelSpec& spec, const lowering::WorkspaceRequest& request,
+                             const DeviceTraits& device) {
+  int64_t bytes = 0;
   for (const Element element : kKvElements) {
-    const AttentionShape shape{
-        static_cast<int32_t>(spec.num_heads),
-        {element, static_cast<int32_t>(spec.num_kv_heads), static_cast<int32_t>(spec.head_dim), 16},
-        Element::kBF16};
-    for (const bool decode_only : {false, true}) {
-      const AttentionBounds bounds{request.max_tokens, request.max_requests, decode_only,
-                                   settings.device.num_processors};
-      bytes = std::max(
-          bytes, attention_workspace_bytes(shape, bounds, attention_path(shape, settings.device)));
-    }
+    const AttentionShape shape = attention_shape(spec, kv_layout(spec, 16, element));
+    bytes =
+        std::max(bytes, attention_bytes(shape, request.max_tokens, request.max_requests, device));
   }
-  return static_cast<int64_t>(bytes);
+  return bytes;
 }
 
 }  // namespace
@@ -124,10 +117,9 @@ Result<std::unique_ptr<lowering::Weight>> GpuOps::load_rope(const ModelSpec& spe
                  "copying rotary frequencies"));
   ENCORE_RETURN_IF_ERROR(
       gpu_status(gpuStreamSynchronize(settings_.stream), "copying rotary frequencies"));
-  rope->rotary_dim = static_cast<int32_t>(2 * inv_freq.size());
+  rope->rotary_dim = rotary_dim(spec);
   rope->attention_scale = spec.rope.attention_scale;
-  rope->pairing = spec.rope.style == RopeStyle::kHalfSplit ? RopePairing::kHalfSplit
-                                                           : RopePairing::kAdjacentPairs;
+  rope->pairing = rope_pairing(spec);
   info_.weight_bytes += bytes;
   return std::unique_ptr<lowering::Weight>(std::move(rope));
 }
@@ -161,7 +153,7 @@ Result<int64_t> GpuOps::reserve_workspace(const ModelSpec& spec,
   }
 
   const int64_t tokens = request.max_tokens;
-  const auto rotary = static_cast<int64_t>(2 * spec.rope.inv_freq.size());
+  const int64_t rotary = rotary_dim(spec);
   Workspace made;
   int64_t total = 0;
   const auto place = [&](int64_t bytes) {
@@ -173,7 +165,7 @@ Result<int64_t> GpuOps::reserve_workspace(const ModelSpec& spec,
   const int64_t slots = place(tokens * 4);
   const int64_t gate_up = place(tokens * 2 * spec.intermediate_size * 2);
   const int64_t sumsq = place(int64_t{kDecodeLinearMaxRows} * kDecodeLinearMaxSumsq * 4);
-  const int64_t attention = place(attention_bytes(spec, request, settings_));
+  const int64_t attention = place(most_attention_bytes(spec, request, settings_.device));
   const int64_t sample = place(static_cast<int64_t>(
       sample_workspace_bytes(request.max_logit_rows, static_cast<int32_t>(spec.vocab_size))));
   if (total > workspace_bytes_) {

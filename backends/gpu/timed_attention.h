@@ -6,12 +6,13 @@
 #include <cstdint>
 #include <memory>
 
+#include "encore/lowering/ops.h"
 #include "encore/model_spec.h"
 #include "encore/status.h"
-#include "kernels/gpu/attention.h"
 #include "kernels/gpu/device_traits.h"
-#include "kernels/gpu/rope.h"
 #include "memory.h"
+#include "step_attention.h"
+#include "weights.h"
 
 namespace encore::gpu {
 
@@ -35,32 +36,21 @@ class TimedAttention {
 
  private:
   TimedAttention(const ModelSpec& spec, const DeviceTraits& device, MemoryAccount& account,
-                 void* stream);
+                 void* stream)
+      : spec_(spec), device_(device), account_(account), stream_(stream) {}
   Status allocate(int32_t max_rows, size_t max_layers);
-  Launch launch() const { return {stream_, true, device_.lanes}; }
+  StepAttention step_attention() const;
+  lowering::AttentionLayer layer(size_t index);
 
+  ModelSpec spec_;
   DeviceTraits device_;
   MemoryAccount& account_;
   void* stream_;
-  AttentionShape shape_;
-  AttentionPath path_;
-  RopePairing pairing_;
-  int32_t rotary_dim_;
-  bool norms_;
-  float norm_eps_;
-  AttentionBounds bounds_;
-
-  // Device addresses in `numbers_`; meaning as in lowering::StepInputs.
-  struct Step {
-    int32_t* live = nullptr;  // of tokens, then of requests
-    int32_t* positions = nullptr;
-    int32_t* token_request = nullptr;
-    int32_t* q_start = nullptr;
-    int32_t* kv_len = nullptr;
-    int32_t* page_start = nullptr;
-    int32_t* page_ids = nullptr;
-    int32_t* slots = nullptr;
-  } step_;
+  lowering::StepInputs step_;  // in `numbers_`
+  int32_t* slots_ = nullptr;   // likewise
+  KvDescription kv_;
+  RopeWeight rope_;    // angles of zero
+  VectorWeight norm_;  // of q and k alike
   std::unique_ptr<lowering::DeviceMemoryBlock> numbers_;
   std::unique_ptr<lowering::DeviceMemoryBlock> cos_sin_;
   std::unique_ptr<lowering::DeviceMemoryBlock> norm_weight_;

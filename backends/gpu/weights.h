@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "encore/lowering/device.h"
 #include "encore/lowering/ops.h"
 #include "kernels/gpu/rope.h"
 
