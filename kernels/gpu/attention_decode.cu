@@ -53,19 +53,8 @@ __global__ void __launch_bounds__(kThreads, 2) decode_kernel(const DecodeArgs ar
 template <typename T, int kHeadDim>
 LaunchError launch_shape(AttentionPath path, const DecodeGrid& grid, const DecodeArgs& args,
                          const Launch& launch) {
-  const int shared_bytes = decode_shared_bytes<kHeadDim, 0>(path);
-  const auto kernel = decode_kernel<T, kHeadDim>;
-  const LaunchError error =
-      gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  if (error != gpuSuccess) return error;
-  const dim3 blocks(static_cast<unsigned>(grid.head_groups * grid.cluster),
-                    static_cast<unsigned>(grid.rows));
-#if defined(ENCORE_GPU_CUDA)
-  if (grid.cluster > 1)
-    return launch_clusters(kernel, blocks, kThreads, grid.cluster,
-                           static_cast<size_t>(shared_bytes), launch, args);
-#endif
-  return launch_kernel(kernel, blocks, kThreads, static_cast<size_t>(shared_bytes), launch, args);
+  return launch_blocks(decode_kernel<T, kHeadDim>, grid, decode_shared_bytes<kHeadDim, 0>(path),
+                       launch, args);
 }
 
 template <typename T>

@@ -174,23 +174,10 @@ __global__ void __launch_bounds__(kThreads, 2)
 template <int kHeadDim>
 LaunchError launch_shape(AttentionPath path, const DecodeGrid& grid, const DecodeArgs& args,
                          const RopeKvArgs& rope, const Launch& launch) {
-  const int shared_bytes =
-      decode_shared_bytes<kHeadDim, static_cast<int>(sizeof(NewToken<kHeadDim>))>(path);
-  const auto kernel = rope_decode_kernel<kHeadDim>;
-  const LaunchError error =
-      gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  if (error != gpuSuccess) return error;
-  const HeadSplit split = split_heads<kUnit>(rope);
-  const KvStrides strides = kv_strides(rope.kv.layout);
-  const dim3 blocks(static_cast<unsigned>(grid.head_groups * grid.cluster),
-                    static_cast<unsigned>(grid.rows));
-#if defined(ENCORE_GPU_CUDA)
-  if (grid.cluster > 1)
-    return launch_clusters(kernel, blocks, kThreads, grid.cluster,
-                           static_cast<size_t>(shared_bytes), launch, args, rope, split, strides);
-#endif
-  return launch_kernel(kernel, blocks, kThreads, static_cast<size_t>(shared_bytes), launch, args,
-                       rope, split, strides);
+  constexpr auto kTokenBytes = static_cast<int>(sizeof(NewToken<kHeadDim>));
+  return launch_blocks(rope_decode_kernel<kHeadDim>, grid,
+                       decode_shared_bytes<kHeadDim, kTokenBytes>(path), launch, args, rope,
+                       split_heads<kUnit>(rope), kv_strides(rope.kv.layout));
 }
 
 }  // namespace

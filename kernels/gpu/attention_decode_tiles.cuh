@@ -233,6 +233,23 @@ int decode_shared_bytes(AttentionPath path) {
   return Tiling<kHeadDim>::kSharedBytes + kMoreBytes + received;
 }
 
+// In clusters where the grid has them.
+template <typename... Params, typename... Args>
+LaunchError launch_blocks(void (*kernel)(Params...), const DecodeGrid& grid, int shared_bytes,
+                          const Launch& launch, const Args&... args) {
+  const LaunchError error =
+      gpuFuncSetAttribute(kernel, gpuFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (error != gpuSuccess) return error;
+  const dim3 blocks(static_cast<unsigned>(grid.head_groups * grid.cluster),
+                    static_cast<unsigned>(grid.rows));
+  const auto bytes = static_cast<size_t>(shared_bytes);
+#if defined(ENCORE_GPU_CUDA)
+  if (grid.cluster > 1)
+    return launch_clusters(kernel, blocks, kThreads, grid.cluster, bytes, launch, args...);
+#endif
+  return launch_kernel(kernel, blocks, kThreads, bytes, launch, args...);
+}
+
 // See finish(). Before the first piece.
 template <bool kClusters = kHasClusters>
 __device__ inline void begin_cluster([[maybe_unused]] const DecodeArgs& args) {

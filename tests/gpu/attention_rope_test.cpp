@@ -25,10 +25,7 @@ class RopeAttentionStep {
     page_ids_.put(ids_);
     pages_ = random_bf16(static_cast<size_t>(num_pages_ * layout.page_bytes() / 2), 31);
     poison_new_row();
-    cos_sin_.fill(0xCD);
     workspace_.fill(0xFF);
-    y_[0].fill(0xCD);
-    y_[1].fill(0xCD);
     for (DeviceBuffer<uint16_t>* cache : {&caches_[0], &caches_[1]}) cache->put(pages_);
     for (DeviceBuffer<uint16_t>* qkv : {&qkv_[0], &qkv_[1]}) qkv->put(made_qkv_);
   }
