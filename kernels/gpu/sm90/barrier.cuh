@@ -81,6 +81,15 @@ __device__ inline void cluster_sync() {
       "barrier.cluster.wait.acquire.aligned;" ::
           : "memory");
 }
+// A cluster barrier in two halves, for whole warps: all blocks of the cluster have started. Saying
+// so orders nothing, which would cost a fence of the whole device's memory: what peers look at is
+// set up before barrier_init_fence().
+__device__ inline void cluster_say_started() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ inline void cluster_wait_started() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 // Address, in the cluster's shared window, of what `pointer` is in block `rank`.
 __device__ inline uint32_t peer_address(const void* pointer, int rank) {
   uint32_t address;

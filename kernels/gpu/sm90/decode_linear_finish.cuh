@@ -85,14 +85,6 @@ __device__ void store_direct(const DecodeParams& p, const float (&acc)[S::kTiles
 
 // ---- exchange: the blocks of a cluster send each other what they have ----
 
-// The two halves of a cluster barrier, for whole warps. Arriving orders nothing: what peers look at
-// is set up before barrier_init_fence().
-__device__ inline void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-__device__ inline void cluster_wait() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
 // Where fragments lie in a block's receive buffer: [source rank][fragment row block][8
 // tokens][lane] float4. A rank finishes a fixed 64 / split rows of every tile, `row_blocks`
 // fragments in all.

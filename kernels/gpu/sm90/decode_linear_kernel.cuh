@@ -96,7 +96,7 @@ __device__ void consume_exchange(const DecodeParams& p, uint32_t ring, DecodeBar
   if constexpr (S::kAdd) first = finish.first_adder();
   float acc[1][S::kTokens / 2];
   multiply<S>(p, ring, barriers, 0, static_cast<int>(threadIdx.x) / kWarpgroupThreads, acc);
-  cluster_wait();
+  cluster_wait_started();
   send_fragments<S>(p, acc[0], received, &barriers->received,
                     static_cast<int>(blockIdx.x) % p.split);
   if constexpr (S::kAdd) {
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     producer.load_head_weights();
   }
   __syncthreads();
-  if constexpr (!S::kDirect) cluster_arrive();
+  if constexpr (!S::kDirect) cluster_say_started();
 
   if (warp < kProducerWarp) {
     wait_for_previous_kernel();
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
                                                            warp - kProducerWarp - 1);
     if (threadIdx.x % 32 == 0) barrier_arrive(&barriers->scale_full);  // it wrote them
   }
-  if constexpr (!S::kDirect) cluster_wait();
+  if constexpr (!S::kDirect) cluster_wait_started();
 }
 
 }  // namespace encore::gpu

@@ -12,34 +12,39 @@ template <typename S>
 class SplitFinish {
  public:
   using Sums = typename TileMultiplier<S>::Sums;
+  using Groups = typename S::Groups;
 
-  // `received`: this block's buffer, in every block at the same place. Until then no sums may come.
+  // `received`: this block's buffer, in every block at the same place.
   __device__ SplitFinish(const SplitParams& p, const SplitPlace& place, float4* received,
-                         SplitBarriers* barriers, int live)
+                         SplitBarriers* barriers)
       : p_(p),
         part_(place.part),
         received_(received + threadIdx.x),
         barriers_(barriers),
-        live_(live),
-        num_groups_(S::first_group(part_ + 1) - S::first_group(part_)),
+        live_(live_rows(p.live, p.m)),
+        num_groups_(Groups::first(part_ + 1) - Groups::first(part_)),
         row_(static_cast<int>(threadIdx.x) / 32 * 16 + static_cast<int>(threadIdx.x) % 32 / 4),
-        column_(place.tile * S::kTileN + 8 * S::first_group(part_) +
+        column_(place.tile * S::kTileN + 8 * Groups::first(part_) +
                 static_cast<int>(threadIdx.x) % 4 * 2) {
 #pragma unroll
-    for (int i = 0; i < S::kMostGroups; ++i) read_before(i);  // answered under the exchange
+    for (int i = 0; i < Groups::kMost; ++i) read_before(i);  // answered under the products
   }
 
-  // Every group to its owner, be it this block. All blocks of the cluster must be done with their
-  // rings.
-  __device__ void send(const Sums& sums) const {
+  // Every group to its owner; this block's own are kept.
+  __device__ __forceinline__ void send(const Sums& sums) {
 #pragma unroll
     for (int owner = 0; owner < S::kParts; ++owner) {
       const uint32_t barrier = peer_address(&barriers_->received, owner);
-      const uint32_t to = peer_address(received_ + at(part_, 0), owner);
+      const uint32_t to = peer_address(received_ + at(slot_of(part_, owner), 0), owner);
 #pragma unroll
-      for (int group = S::first_group(owner); group < S::first_group(owner + 1); ++group) {
-        send_to_peer(to + (group - S::first_group(owner)) * S::kSumBytes, barrier,
-                     &sums[4 * group]);
+      for (int group = Groups::first(owner); group < Groups::first(owner + 1); ++group) {
+        const int i = group - Groups::first(owner);
+        const float* sum = &sums[4 * group];
+        if (owner == part_) {
+          own_[i] = {sum[0], sum[1], sum[2], sum[3]};
+        } else {
+          send_to_peer(to + i * Groups::kSumBytes, barrier, sum);
+        }
       }
     }
   }
@@ -48,14 +53,16 @@ class SplitFinish {
   __device__ void store() const {
     barrier_wait_cluster(&barriers_->received, 0);
 #pragma unroll
-    for (int i = 0; i < S::kMostGroups; ++i) {
+    for (int i = 0; i < Groups::kMost; ++i) {
       if (i < num_groups_ && column(i) < p_.n) store_group(i);
     }
   }
 
  private:
-  // Where this thread's sums lie: [part of k][group of the owner][thread].
-  __device__ static int at(int part, int i) { return (part * S::kMostGroups + i) * kTileConsumers; }
+  // Where this thread's sums lie: [slot of a part of k][group of the owner][thread]. The owner's
+  // own part has no slot.
+  __device__ static int at(int slot, int i) { return (slot * Groups::kMost + i) * kTileConsumers; }
+  __device__ static int slot_of(int part, int owner) { return part < owner ? part : part - 1; }
   __device__ int column(int i) const { return column_ + 8 * i; }
   __device__ bf16* y_at(int half, int i) const {
     return p_.y + static_cast<size_t>(row_ + 8 * half) * p_.n + column(i);
@@ -75,10 +82,13 @@ class SplitFinish {
 
   // In order of parts.
   __device__ float4 sum(int i) const {
-    float4 total = received_[at(0, i)];
+    const auto of = [&](int part) {
+      return part == part_ ? own_[i] : received_[at(slot_of(part, part_), i)];
+    };
+    float4 total = of(0);
 #pragma unroll
     for (int part = 1; part < S::kParts; ++part) {
-      const float4 more = received_[at(part, i)];
+      const float4 more = of(part);
       total.x += more.x, total.y += more.y, total.z += more.z, total.w += more.w;
     }
     return total;
@@ -108,10 +118,11 @@ class SplitFinish {
   const int live_;
   const int num_groups_;
   const int row_;
-  const int column_;  // the thread's first
+  const int column_;           // the thread's first
+  float4 own_[Groups::kMost];  // this block's part of what it owns
   // What is added, pairs of bf16.
-  uint32_t bias_[S::kMostGroups];
-  uint32_t old_[2][S::kMostGroups];
+  uint32_t bias_[Groups::kMost];
+  uint32_t old_[2][Groups::kMost];
 };
 
 }  // namespace encore::gpu

@@ -4,11 +4,11 @@
 // A block asks for its ring of weights before anything else, while the kernel before may still run.
 //
 // Nobody reads a peer's memory: sums are sent, with the receiver's barrier counting bytes. So a
-// block may leave once it has received all that is its own, for then no peer sends it more.
+// block may leave once it has received all that is its own, for then no peer sends it more. It must
+// have started before others send: hence the cluster barrier, long since complete.
 #pragma once
 
 #include "launch.cuh"
-#include "sm90/cluster.cuh"
 #include "sm90/split_linear_finish.cuh"
 #include "sm90/split_linear_produce.cuh"
 #include "sm90/split_linear_shape.cuh"
@@ -21,23 +21,22 @@ __device__ void init_split_barriers(SplitBarriers* barriers, int part) {
   barrier_init(&barriers->received, 1);
   barrier_init_fence();
   fence_async_proxy();  // the same thread's copies use them at once
-  barrier_expect(&barriers->received,
-                 (S::first_group(part + 1) - S::first_group(part)) * S::kParts * S::kSumBytes);
+  using Groups = typename S::Groups;
+  barrier_expect(&barriers->received, (Groups::first(part + 1) - Groups::first(part)) *
+                                          (S::kParts - 1) * Groups::kSumBytes);
 }
 
 template <typename S>
 __device__ __forceinline__ void consume_split(const SplitParams& p, const SplitPlace& place,
-                                              unsigned char* ring, SplitBarriers* barriers) {
+                                              SplitMemory<S>& memory) {
   wait_for_previous_kernel();
-  const int live = live_rows(p.live, p.m);
-  TileMultiplier<S> multiplier(shared_address(ring), barriers, place.part, 1);
+  SplitFinish<S> finish(p, place, memory.received, &memory.barriers);
+  TileMultiplier<S> multiplier(shared_address(memory.ring), &memory.barriers, place.part, 1);
   typename TileMultiplier<S>::Sums sums;
 #pragma unroll 1
   for (int step = 0; step < place.num_steps; ++step) multiplier.multiply(sums, step);
   multiplier.finish(sums);
-  cluster_arrive();
-  const SplitFinish<S> finish(p, place, reinterpret_cast<float4*>(ring), barriers, live);
-  cluster_wait();
+  cluster_wait_started();
   finish.send(sums);
   finish.store();
 }
@@ -48,24 +47,23 @@ __global__ void __launch_bounds__(kSplitThreads, 1)
                         const __grid_constant__ CUtensorMap x_map,
                         const __grid_constant__ SplitParams p) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  ENCORE_GPU_DYNAMIC_SHARED(unsigned char, ring);
-  auto* barriers = reinterpret_cast<SplitBarriers*>(ring + S::kRingBytes);
+  ENCORE_GPU_DYNAMIC_SHARED(SplitMemory<S>, memory);
   const SplitPlace place(p, static_cast<int>(cluster_rank()), S::kParts);
-  if (threadIdx.x < kTileConsumers) {
-    __syncthreads();
-    consume_split<S>(p, place, ring, barriers);
-    return;
-  }
-  const SplitProducer<S> producer(&w_map, &x_map, place, shared_address(ring), barriers);
+  const SplitProducer<S> producer(&w_map, &x_map, place, shared_address(memory->ring),
+                                  &memory->barriers);
   if (threadIdx.x == kTileConsumers) {
-    init_split_barriers<S>(barriers, place.part);
+    init_split_barriers<S>(&memory->barriers, place.part);
     producer.load_head();
   }
   __syncthreads();
+  cluster_say_started();
+  if (threadIdx.x < kTileConsumers) {
+    consume_split<S>(p, place, *memory);
+    return;
+  }
   if (threadIdx.x == kTileConsumers) producer.run();
   __syncwarp();
-  cluster_arrive();
-  cluster_wait();
+  cluster_wait_started();
 #endif
 }
 

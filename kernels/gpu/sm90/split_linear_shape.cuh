@@ -2,9 +2,10 @@
 //
 // All of x is one tile; a thread block multiplies it by kTileN rows of w over a part of k. The
 // blocks of a cluster are the parts of one tile of w: block r of a cluster has part r. Then they
-// send each other sums through distributed shared memory, where the ring was: the columns of a tile
-// belong to its parts in turn, and a thread of the owner receives what the same thread of each
-// other holds, so it adds, in order of parts, without a look at columns or rows.
+// send each other sums through distributed shared memory: the columns of a tile belong to its parts
+// in turn, and a thread of the owner receives what the same thread of each other holds, so it adds,
+// in order of parts, without a look at columns or rows. What is received has a place of its own
+// beside the ring, so that nobody asks whether a peer is done with its ring.
 //
 // At 128 rows a tile of x is as many bytes as 128 rows of w, and there is a limit to what a
 // multiprocessor takes in, about 90 GB/s on an H200. Tiles of 64 rows of w stay just above what
@@ -24,22 +25,33 @@ struct SplitBarriers : TileBarriers {
   uint64_t received;  // all sums for this block have come
 };
 
-template <int kTileN, int kParts_>
-struct SplitShape : TileRing<kTileN, sizeof(SplitBarriers)> {
-  using Ring = TileRing<kTileN, sizeof(SplitBarriers)>;
-  static constexpr int kParts = kParts_;
-  static constexpr int kBytes = Ring::kRingBytes + static_cast<int>(sizeof(SplitBarriers));
-
-  // Of the groups of columns, the first that belongs to a part. Parts differ by one group at most.
-  __host__ __device__ static constexpr int first_group(int part) {
-    return part * Ring::kGroups / kParts;
-  }
-  static constexpr int kMostGroups = (Ring::kGroups + kParts - 1) / kParts;  // of a part
-  // A thread's sums of one group.
+// The groups of 8 columns of a tile that a part owns. Parts differ by one group at most.
+template <int kTileN, int kParts>
+struct SplitGroups {
+  __host__ __device__ static constexpr int first(int part) { return part * (kTileN / 8) / kParts; }
+  static constexpr int kMost = (kTileN / 8 + kParts - 1) / kParts;
+  // All threads' sums of one group.
   static constexpr int kSumBytes = kTileConsumers * static_cast<int>(sizeof(float4));
+  static constexpr int kReceivedBytes = (kParts - 1) * kMost * kSumBytes;
+  // What a block has in shared memory beside its ring.
+  static constexpr int kOtherBytes = kReceivedBytes + static_cast<int>(sizeof(SplitBarriers));
+};
 
-  static_assert(kParts * kMostGroups * kSumBytes <= Ring::kRingBytes);
+template <int kTileN, int kParts_>
+struct SplitShape : TileRing<kTileN, SplitGroups<kTileN, kParts_>::kOtherBytes> {
+  using Groups = SplitGroups<kTileN, kParts_>;
+  using Ring = TileRing<kTileN, Groups::kOtherBytes>;
+  static constexpr int kParts = kParts_;
+
   static_assert(kParts <= kSplitMost);
+};
+
+// A block's shared memory.
+template <typename S>
+struct SplitMemory {
+  unsigned char ring[S::kRingBytes];
+  float4 received[S::Groups::kReceivedBytes / sizeof(float4)];
+  SplitBarriers barriers;
 };
 
 struct SplitParams {
