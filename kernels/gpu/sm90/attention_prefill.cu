@@ -174,13 +174,13 @@ class Copies {
         next_page_id = find_page(params_, next_tile, num_key_blocks(next_tile.kv_end) - 1, lane_);
       }
     }
+    release_next_kernel();  // a product fills its rings with weights meanwhile
     if (lane_ == 0) {
       barrier_wait(&shared_.q_empty, (tiles_ & 1U) ^ 1U);
       shared_.work[tiles_ & 1U].num_rows = 0;
       barrier_arrive(&shared_.q_full);
       if (has_work) leave(min(num_items, static_cast<int>(gridDim.x)));
     }
-    release_next_kernel();
   }
 
  private:

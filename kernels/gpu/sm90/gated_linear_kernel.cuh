@@ -2,7 +2,8 @@
 // gated_linear_shape.cuh.
 //
 // While consumers work, the ring fills with the next tile's operands; a tile's results they make
-// under the next tile's products, which leave the arithmetic units idle.
+// under the next tile's products, which leave the arithmetic units idle. A block's first tile has a
+// loop of its own, short enough to be there at once: a kernel's instructions come from memory.
 #pragma once
 
 #include <utility>
@@ -27,15 +28,21 @@ class GatedConsumer {
     const int live = live_rows(p_.live, p_.m);
     GatedFinish<S> finish(p_);
     constexpr std::make_integer_sequence<int, GatedFinish<S>::kSlices> kAll;
-    for (GatedWalk walk(p_, live); !walk.done(); walk.next()) {
+    GatedWalk walk(p_, live);
+    if (walk.done()) return;
+    const auto take = [&](Sums& sums) {
+      finish.take(sums, (walk.row() + rank_) * kTileM, walk.column() * S::kOutTileN, live);
+    };
+    {
+      Sums sums;
+      multiply_from(sums, 0);
+      take(sums);
+    }
+    for (walk.next(); !walk.done(); walk.next()) {
       Sums sums;
       multiply_under(sums, finish, kAll);
-#pragma unroll 1
-      for (int step = GatedFinish<S>::kSlices; step < p_.k_steps; ++step) {
-        multiplier_.multiply(sums, step);
-      }
-      multiplier_.finish(sums);
-      finish.take(sums, (walk.row() + rank_) * kTileM, walk.column() * S::kOutTileN, live);
+      multiply_from(sums, GatedFinish<S>::kSlices);
+      take(sums);
     }
     finish_all(finish, kAll);
   }
@@ -44,6 +51,12 @@ class GatedConsumer {
   using Sums = typename TileMultiplier<S>::Sums;
   static_assert(GatedFinish<S>::kSlices * kTileStepK <= kGatedMinK);
 
+  // The steps of a tile from `step` on, and their end.
+  __device__ __forceinline__ void multiply_from(Sums& sums, int step) {
+#pragma unroll 1
+    for (; step < p_.k_steps; ++step) multiplier_.multiply(sums, step);
+    multiplier_.finish(sums);
+  }
   // The first steps of a tile, with the slices of the tile before.
   template <int... kSlice>
   __device__ __forceinline__ void multiply_under(Sums& sums, const GatedFinish<S>& finish,
@@ -79,8 +92,10 @@ __global__ void __launch_bounds__(kGatedThreads, 1)
     fence_async_proxy();
   }
   __syncthreads();
-  cluster_arrive();
-  cluster_wait();
+  if (p.row_blocks > 1) {
+    cluster_say_started();
+    cluster_wait_started();
+  }
   if (threadIdx.x >= kTileConsumers) {
     release_registers<S::kProducerRegisters>();
     if (threadIdx.x == kTileConsumers) {
@@ -92,8 +107,7 @@ __global__ void __launch_bounds__(kGatedThreads, 1)
     GatedConsumer<S>(p, ring, barriers, rank).run();
   }
   // A block's memory must stay while its peer's copies or arrivals may come.
-  cluster_arrive();
-  cluster_wait();
+  if (p.row_blocks > 1) cluster_sync();
 #endif
 }
 

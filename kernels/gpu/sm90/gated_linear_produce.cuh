@@ -21,7 +21,8 @@ class GatedProducer {
     const int head = GatedWalk::one_row(p_) ? min(S::kStages, p_.k_steps) : 0;
     load_head(head);
     wait_for_previous_kernel();
-    int loaded = 0;  // the head's weights are on their way
+    release_next_kernel();  // it takes the place of blocks as they end
+    int loaded = 0;         // the head's weights are on their way
     RingPlace<S> at;
     for (GatedWalk walk(p_, live_rows(p_.live, p_.m)); !walk.done(); walk.next()) {
       for (int step = 0; step < p_.k_steps; ++step, at.advance()) {
@@ -35,7 +36,6 @@ class GatedProducer {
                      step * kTileStepK, (walk.row() + rank_) * kTileM);
       }
     }
-    release_next_kernel();
   }
 
  private:
@@ -54,9 +54,10 @@ class GatedProducer {
     for (int half = rank_; half < 2; half += p_.row_blocks) {
       const int row = half * p_.out_n + column * S::kOutTileN;
       if (p_.row_blocks == 1) {
-        load_tile_2d(to + half * S::kHalfBytes, w_map_, full, step * kTileStepK, row);
+        load_tile_2d(to + half * S::kHalfBytes, w_map_, full, step * kTileStepK, row, w_policy_);
       } else {
-        load_tile_2d_shared(to + half * S::kHalfBytes, w_map_, full, step * kTileStepK, row, 3U);
+        load_tile_2d_shared(to + half * S::kHalfBytes, w_map_, full, step * kTileStepK, row, 3U,
+                            w_policy_);
       }
     }
   }
@@ -67,6 +68,9 @@ class GatedProducer {
   const uint32_t ring_;
   TileBarriers* const barriers_;
   const int rank_;
+  // Weights that nobody reads again must not drive out what is read in every layer: x, and kernels,
+  // whose instructions would come from memory behind all that is asked of it.
+  const uint64_t w_policy_ = GatedWalk::one_row(p_) ? evict_first_policy() : evict_normal_policy();
 };
 
 }  // namespace encore::gpu

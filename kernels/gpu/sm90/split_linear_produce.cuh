@@ -28,6 +28,7 @@ class SplitProducer {
   // All else.
   __device__ void run() const {
     wait_for_previous_kernel();
+    release_next_kernel();  // it takes the place of blocks as they end
     RingPlace<S> at;
     for (int step = 0; step < place_.num_steps; ++step, at.advance()) {
       if (step >= head_) {
@@ -36,7 +37,6 @@ class SplitProducer {
       }
       load_x(at.stage, step);
     }
-    release_next_kernel();
   }
 
  private:

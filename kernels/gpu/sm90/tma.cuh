@@ -47,6 +47,11 @@ __device__ inline uint64_t evict_first_policy() {
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
+__device__ inline uint64_t evict_normal_policy() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
 __device__ inline uint64_t evict_last_policy() {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
@@ -65,11 +70,12 @@ __device__ inline void load_tile_2d(uint32_t to, const CUtensorMap* map, uint64_
 // To the same place in every block of the cluster whose bit of `ranks` is set; the barrier at
 // `full` of each is told.
 __device__ inline void load_tile_2d_shared(uint32_t to, const CUtensorMap* map, uint64_t* full,
-                                           int x, int y, uint32_t ranks) {
+                                           int x, int y, uint32_t ranks, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%3, %4}], [%2], %5;" ::"r"(to),
-      "l"(map), "r"(shared_address(full)), "r"(x), "r"(y), "h"(static_cast<uint16_t>(ranks))
+      ".multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4}], [%2], %5, %6;" ::"r"(to),
+      "l"(map), "r"(shared_address(full)), "r"(x), "r"(y), "h"(static_cast<uint16_t>(ranks)),
+      "l"(policy)
       : "memory");
 }
 __device__ inline void load_tile_2d(uint32_t to, const CUtensorMap* map, uint64_t* full, int x,
