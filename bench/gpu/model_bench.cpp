@@ -2,9 +2,13 @@
 //
 //   model_bench --plugin=PATH [--shape=llama-3.1-8b] [--layers=N] [--tensor=N]
 //              [--page-size=16] [--quick] [--verbose] [--option=key=value]...
+//   model_bench --plugin=PATH --prompt=TOKENS [--shape=...] [--layers=N] [--verbose]
 //
 // Prints what capture cost, then decode steps (submitted one ahead, as the engine does) and prefill
 // steps, medians after warm-up, beside the limits that the backend measures in the same run.
+//
+// With --prompt only a prefill of one prompt is timed, on a device that rests between steps and on
+// one that does not: under load a device may lower its clocks to stay within its power.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +16,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "encore/capture.h"
@@ -34,6 +39,11 @@ constexpr int kSteps = 60;
 constexpr int kWarmSteps = 10;
 constexpr int kRounds = 7;
 constexpr int32_t kQuickTokens = 1024;  // the longest prefill of --quick
+
+// Of --prompt.
+constexpr int kRestedSteps = 40;
+constexpr std::chrono::milliseconds kRest{40};
+constexpr std::chrono::seconds kSustained{2};
 
 int32_t page_size = 16;  // --page-size
 
@@ -102,15 +112,41 @@ DecodeTimes time_decode(Runner& runner, int32_t count, int32_t context, int32_t 
   return {median(steps), median(submits)};
 }
 
+// From submit to results.
+double step_us(Runner& runner, RandomRequests& requests) {
+  const Clock::time_point start = Clock::now();
+  run_step(runner, requests);
+  return us_since(start);
+}
+
 double time_prefill(Runner& runner, int32_t count, int32_t length) {
   RandomRequests requests = requests_of(count, 0, length, length);
   std::vector<double> times;
   for (int i = 0; i < kRounds + 2; ++i) {
-    const Clock::time_point start = Clock::now();
-    run_step(runner, requests);
-    if (i >= 2) times.push_back(us_since(start));
+    const double us = step_us(runner, requests);
+    if (i >= 2) times.push_back(us);
   }
   return median(times);
+}
+
+// Steps a while apart, as single prompts come.
+double time_rested(Runner& runner, int32_t length) {
+  RandomRequests requests = requests_of(1, 0, length, length);
+  std::vector<double> times;
+  for (int i = 0; i < kRestedSteps; ++i) {
+    std::this_thread::sleep_for(kRest);
+    times.push_back(step_us(runner, requests));
+  }
+  return median(times);
+}
+
+// One step after the other for a while, of which the second half counts.
+double time_sustained(Runner& runner, int32_t length) {
+  RandomRequests requests = requests_of(1, 0, length, length);
+  std::vector<double> times;
+  const Clock::time_point begin = Clock::now();
+  while (Clock::now() - begin < kSustained) times.push_back(step_us(runner, requests));
+  return median({times.begin() + static_cast<int64_t>(times.size() / 2), times.end()});
 }
 
 struct Arguments {
@@ -118,6 +154,7 @@ struct Arguments {
   std::string shape = "llama-3.1-8b";
   int64_t layers = 0;
   int32_t tensor = 1;
+  int32_t prompt = 0;  // tokens; 0: everything
   bool quick = false;
   bool verbose = false;  // the plugin's log
   std::vector<std::pair<std::string, std::string>> options;
@@ -144,6 +181,8 @@ Arguments parse(int argc, char** argv) {
       arguments.options.emplace_back(std::string(option, equals), equals + 1);
     } else if (const char* tokens = value("--page-size=")) {
       page_size = std::atoi(tokens);
+    } else if (const char* prompt = value("--prompt=")) {
+      arguments.prompt = std::atoi(prompt);
     } else if (argument == "--verbose") {
       arguments.verbose = true;
     } else if (argument == "--quick") {
@@ -219,6 +258,16 @@ int run(const Arguments& arguments) {
   capture.limits.max_logprobs = 20;
   capture.limits.max_history = 1 << 16;
   capture.limits.max_biases = 1024;
+  if (arguments.prompt > 0) {
+    capture.limits.max_tokens = arguments.prompt;
+    capture.prefill_buckets = {arguments.prompt};
+    const RunnerCapture full = take(model->capture_prefill(*kv, capture), "prefill");
+    const double rested = time_rested(*full.runner, arguments.prompt);
+    const double sustained = time_sustained(*full.runner, arguments.prompt);
+    std::printf("1 x %d: rested %.3f ms, sustained %.3f ms\n", arguments.prompt, rested / 1e3,
+                sustained / 1e3);
+    return 0;
+  }
   start = Clock::now();
   const RunnerCapture eager = take(model->create_eager(*kv, capture), "eager");
   std::printf("static buffers, workspace, timing of products: %.0f ms\n", us_since(start) / 1e3);
