@@ -21,7 +21,7 @@ class GatedProducer {
     const int head = GatedWalk::one_row(p_) ? min(S::kStages, p_.k_steps) : 0;
     load_head(head);
     wait_for_previous_kernel();
-    release_next_kernel();  // it takes the place of blocks as they end
+    release_next_kernel();  // its blocks take the places of those that end
     int loaded = 0;         // the head's weights are on their way
     RingPlace<S> at;
     for (GatedWalk walk(p_, live_rows(p_.live, p_.m)); !walk.done(); walk.next()) {

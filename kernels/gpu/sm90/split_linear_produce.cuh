@@ -28,7 +28,7 @@ class SplitProducer {
   // All else.
   __device__ void run() const {
     wait_for_previous_kernel();
-    release_next_kernel();  // it takes the place of blocks as they end
+    release_next_kernel();  // its blocks take the places of those that end
     RingPlace<S> at;
     for (int step = 0; step < place_.num_steps; ++step, at.advance()) {
       if (step >= head_) {
