@@ -54,7 +54,7 @@ std::vector<OptionSchema> CudaBackend::option_schema() const {
 
 Status CudaBackend::read_options(const OptionValues& options) {
   set_overlap(gpu::option_value(options, "overlap", "true") != "false");
-  tuning_folder_ = gpu::tuning_folder(options);
+  set_tuning_folder(gpu::tuning_folder(options));
   return {};
 }
 
@@ -94,7 +94,7 @@ Result<gpu::FoundDevice> CudaBackend::describe(int32_t device) const {
 }
 
 Result<std::unique_ptr<gpu::Blas>> CudaBackend::make_blas(const gpu::FoundDevice&) {
-  return make_cublas_lt(tuning_folder_);
+  return make_cublas_lt(tuning_folder());
 }
 
 Result<std::shared_ptr<gpu::RankPeers>> CudaBackend::make_peers(std::vector<int32_t> ordinals) {

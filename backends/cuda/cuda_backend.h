@@ -1,7 +1,6 @@
 // CUDA devices as an Encore backend.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -24,8 +23,6 @@ class CudaBackend final : public gpu::GpuBackend {
   Result<std::shared_ptr<gpu::RankPeers>> make_peers(std::vector<int32_t> ordinals) override;
   std::optional<int64_t> bytes_in_use(const gpu::FoundDevice& device) const override;
   gpu::Tracer* tracer() override;
-
-  std::filesystem::path tuning_folder_;  // of the fastest matrix algorithms; empty: kept nowhere
 };
 
 }  // namespace encore::cuda

@@ -50,6 +50,10 @@ class Blas {
   virtual Status tune(const ProductShape& shape, const ProductOperands& operands,
                       std::span<const void* const> weights, void* stream) = 0;
 
+  // What its times are good for: the device, the library and its version. Empty where nothing else
+  // is timed against it.
+  virtual std::string identity() const { return {}; }
+
   // Writes what tune() chose to disk. A failure costs the next start some time and nothing else.
   virtual Status save_tuning() const = 0;
 

@@ -29,9 +29,10 @@ Result<std::unique_ptr<GpuDevice>> GpuDevice::create(const DeviceOptions& option
     ENCORE_RETURN_IF_ERROR(
         gpu_status(gpuEventCreateWithFlags(&event, gpuEventDisableTiming), "creating an event"));
   }
-  device->ops_ = std::make_unique<GpuOps>(
-      OpsSettings{device->stream_, options.traits, options.overlap, options.load_threads},
-      std::move(blas), account);
+  device->ops_ =
+      std::make_unique<GpuOps>(OpsSettings{device->stream_, options.traits, options.overlap,
+                                           options.load_threads, options.tuning_folder},
+                               std::move(blas), account);
   return device;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,7 +28,8 @@ struct DeviceOptions {
   DeviceTraits traits;
   bool overlap = true;  // kernels may start before the one before has ended
   int32_t load_threads = 0;
-  Tracer* tracer = nullptr;  // tells of kernels; null: none does
+  std::filesystem::path tuning_folder;  // of the fastest kernels; empty: kept nowhere
+  Tracer* tracer = nullptr;             // tells of kernels; null: none does
 };
 
 // Enqueues from one thread at a time. The account outlives the device.

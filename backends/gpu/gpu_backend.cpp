@@ -216,8 +216,8 @@ Result<std::unique_ptr<Model>> GpuBackend::load_model(int32_t device, const Mode
 Result<std::unique_ptr<GpuDevice>> GpuBackend::make_device(int32_t device) {
   ENCORE_ASSIGN_OR_RETURN(auto blas, select_and_make_blas(device));
   const DeviceTraits& traits = devices_[static_cast<size_t>(device)].traits;
-  return GpuDevice::create({device, traits, overlap_, load_threads_, tracer()}, std::move(blas),
-                           account_);
+  return GpuDevice::create({device, traits, overlap_, load_threads_, tuning_folder_, tracer()},
+                           std::move(blas), account_);
 }
 
 Result<std::unique_ptr<Model>> GpuBackend::load_ranks(int32_t first, const ModelSpec& spec,

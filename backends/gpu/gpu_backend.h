@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,6 +64,9 @@ class GpuBackend : public Backend {
   // Whether kernels may start before the one before has ended; see Launch. They may not unless
   // said.
   void set_overlap(bool overlap) { overlap_ = overlap; }
+  // Where it is kept what was fastest on a device; empty, as unless said: nowhere.
+  void set_tuning_folder(std::filesystem::path folder) { tuning_folder_ = std::move(folder); }
+  const std::filesystem::path& tuning_folder() const { return tuning_folder_; }
 
  private:
   // Of options that are this vendor's alone.
@@ -94,6 +98,7 @@ class GpuBackend : public Backend {
   bool ready_ = false;
   bool overlap_ = false;
   int32_t load_threads_ = 0;
+  std::filesystem::path tuning_folder_;
   mutable ContextAccount contexts_;
   std::atomic<int64_t> models_loaded_ = 0;
 };

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "build_id.h"
 #include "encore/sdk/host.h"
 #include "gpu_status.h"
 #include "kernels/gpu/decode_linear.h"
+#include "kernels/gpu/split_linear.h"
+#include "linear_timing.h"
 
 namespace encore::gpu {
 namespace {
@@ -21,22 +26,79 @@ constexpr int kFewRounds = 1;
 constexpr int kManyRounds = 2;
 constexpr float kWorthIt = 0.995F;  // of the best time, to be believed
 constexpr float kClose = 1.01F;     // of the best time: worth a second look
+constexpr float kFar = 1.03F;       // of the best time: not worth a second round
 constexpr int kTurns = 3;
 
 void say(int32_t rows, const std::string& what) {
   sdk::log(sdk::LogLevel::kDebug, "products for " + std::to_string(rows) + " rows: " + what);
 }
 
+std::string_view name_of(lowering::Epilogue epilogue) {
+  switch (epilogue) {
+    case lowering::Epilogue::kNone:
+      return "";
+    case lowering::Epilogue::kAdd:
+      return " add";
+    case lowering::Epilogue::kSiluMul:
+      return " silu_mul";
+    case lowering::Epilogue::kLogits:
+      return " logits";
+  }
+  return "";
+}
+
+// All that a choice is made for, but the device: "128 rows, heads 32/8 of 128: [6144, 4096], ...".
+std::string name_of(std::span<const LinearGroup> products, const ModelSpec& spec, int32_t rows) {
+  std::string name = std::to_string(rows) + " rows, heads " + std::to_string(spec.num_heads) + "/" +
+                     std::to_string(spec.num_kv_heads) + " of " + std::to_string(spec.head_dim);
+  const char* separator = ": ";
+  for (const LinearGroup& group : products) {
+    name.append(separator).append("[").append(std::to_string(group.shape.n)).append(", ");
+    name.append(std::to_string(group.shape.k)).append("]").append(name_of(group.shape.epilogue));
+    if (group.shape.bias) name.append(" bias");
+    separator = ", ";
+  }
+  return name;
+}
+
+// Whether kept choices, which anybody may have written, are such as a choice could be.
+bool plausible(const LinearTimes& times, std::span<const LinearGroup> products, int32_t rows,
+               std::span<const int32_t> variants) {
+  if (variants.size() != products.size()) return false;
+  const bool streamed = rows <= kDecodeLinearMaxRows;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const int32_t count = streamed ? times.num_variants(products[i], rows)
+                                   : times.num_tiled_variants(products[i], rows);
+    if (variants[i] < kByBlas || variants[i] >= count) return false;
+    // Streaming products hand norms to each other: all or none.
+    if (streamed && (variants[i] == kByBlas) != (variants[0] == kByBlas)) return false;
+  }
+  return true;
+}
+
+// Without a build id a variant's number says nothing to the next start.
+ChoiceCache cache_in(const std::filesystem::path& folder, const Blas& blas, bool can_stream) {
+  const std::string build = own_build_id();
+  const bool keeps = can_stream && !build.empty();
+  return {keeps ? folder : std::filesystem::path(), blas.identity() + ", build " + build};
+}
+
 }  // namespace
 
+LinearChoice::LinearChoice(Blas& blas, bool can_stream, const std::filesystem::path& folder)
+    : blas_(blas), can_stream_(can_stream), kept_(cache_in(folder, blas, can_stream)) {
+  const Status loaded = kept_.load();
+  if (!loaded.ok()) sdk::log(sdk::LogLevel::kWarn, loaded.message());
+}
+
 // All variants of the streaming kernel; none if it does not serve the product.
-Result<LinearChoice::Candidates> LinearChoice::streaming_candidates(LinearTiming& timing,
+Result<LinearChoice::Candidates> LinearChoice::streaming_candidates(LinearTimes& times,
                                                                     const LinearGroup& group,
                                                                     int32_t rows) {
-  const int32_t count = timing.num_variants(group, rows);
+  const int32_t count = times.num_variants(group, rows);
   Candidates found;
   for (int32_t variant = 0; variant < count; ++variant) {
-    ENCORE_ASSIGN_OR_RETURN(const float us, timing.streaming_us(group, rows, variant));
+    ENCORE_ASSIGN_OR_RETURN(const float us, times.streaming_us(group, rows, variant));
     found.push_back({variant, us});
   }
   std::sort(found.begin(), found.end(),
@@ -44,31 +106,29 @@ Result<LinearChoice::Candidates> LinearChoice::streaming_candidates(LinearTiming
   return found;
 }
 
-Status LinearChoice::tune_logits(LinearTiming& timing, const LinearGroup& group, int32_t rows,
+Status LinearChoice::tune_logits(LinearTimes& times, const LinearGroup& group, int32_t rows,
                                  int32_t* variant) {
-  ENCORE_RETURN_IF_ERROR(timing.tune_blas(blas_, group, rows));
-  if (!can_stream_ || rows > kDecodeLinearMaxRows) return {};
-  ENCORE_ASSIGN_OR_RETURN(const Candidates found, streaming_candidates(timing, group, rows));
+  if (rows > kDecodeLinearMaxRows) return {};
+  ENCORE_ASSIGN_OR_RETURN(const Candidates found, streaming_candidates(times, group, rows));
   if (found.empty()) return {};
-  ENCORE_ASSIGN_OR_RETURN(const float blas_us, timing.blas_us(blas_, group, rows));
+  ENCORE_ASSIGN_OR_RETURN(const float blas_us, times.blas_us(blas_, group, rows));
   if (found.front().us < blas_us) *variant = found.front().variant;
   return {};
 }
 
 // The BLAS with what comes after it, and the variants of our kernel for many rows. They take turns:
 // over a long run of products a device slows itself down.
-Result<LinearChoice::Candidates> LinearChoice::tiled_candidates(LinearTiming& timing,
+Result<LinearChoice::Candidates> LinearChoice::tiled_candidates(LinearTimes& times,
                                                                 const LinearGroup& group,
                                                                 int32_t rows) {
   Candidates found(1);
-  for (int32_t i = 0; i < timing.num_tiled_variants(group, rows); ++i) found.push_back({i});
+  for (int32_t i = 0; i < times.num_tiled_variants(group, rows); ++i) found.push_back({i});
   if (found.size() == 1) return found;
   for (int turn = 0; turn < kTurns; ++turn) {
     for (Candidate& candidate : found) {
-      ENCORE_ASSIGN_OR_RETURN(const float us,
-                              candidate.variant == kByBlas
-                                  ? timing.blas_us(blas_, group, rows)
-                                  : timing.tiled_us(group, rows, candidate.variant));
+      ENCORE_ASSIGN_OR_RETURN(const float us, candidate.variant == kByBlas
+                                                  ? times.blas_us(blas_, group, rows)
+                                                  : times.tiled_us(group, rows, candidate.variant));
       candidate.us += us / kTurns;
     }
   }
@@ -85,13 +145,14 @@ Result<LinearChoice::Candidates> LinearChoice::tiled_candidates(LinearTiming& ti
 // Whether a layer with `tried` is faster than one with `best`, whose time is `best_us`. If they are
 // close both are timed again, now one after the other: over a long run of products a device slows
 // itself down.
-Result<bool> LinearChoice::is_faster(LinearTiming& timing, std::span<const LinearGroup> layer,
+Result<bool> LinearChoice::is_faster(LinearTimes& times, std::span<const LinearGroup> layer,
                                      std::span<const int32_t> tried, std::span<const int32_t> best,
-                                     int32_t rows, float* best_us) {
-  ENCORE_ASSIGN_OR_RETURN(float us, timing.layer_us(blas_, layer, tried, rows));
+                                     int32_t rows, float* best_us, float* beside_best) {
+  ENCORE_ASSIGN_OR_RETURN(float us, times.layer_us(blas_, layer, tried, rows));
+  *beside_best = us / *best_us;
   if (us > *best_us * kClose) return false;
-  ENCORE_ASSIGN_OR_RETURN(const float best_again, timing.layer_us(blas_, layer, best, rows));
-  ENCORE_ASSIGN_OR_RETURN(const float again, timing.layer_us(blas_, layer, tried, rows));
+  ENCORE_ASSIGN_OR_RETURN(const float best_again, times.layer_us(blas_, layer, best, rows));
+  ENCORE_ASSIGN_OR_RETURN(const float again, times.layer_us(blas_, layer, tried, rows));
   us = (us + again) / 2;
   *best_us = (*best_us + best_again) / 2;
   if (us >= *best_us * kWorthIt) return false;
@@ -101,13 +162,12 @@ Result<bool> LinearChoice::is_faster(LinearTiming& timing, std::span<const Linea
 
 // Starts from what is fastest alone, and lets each product in turn try its best candidates. Gives
 // the time of a layer.
-Result<float> LinearChoice::choose_together(LinearTiming& timing,
-                                            std::span<const LinearGroup> layer,
-                                            std::span<const Candidates> candidates, int32_t rows,
+Result<float> LinearChoice::choose_together(LinearTimes& times, std::span<const LinearGroup> layer,
+                                            std::vector<Candidates> candidates, int32_t rows,
                                             std::vector<int32_t>* best) {
   best->clear();
   for (const Candidates& found : candidates) best->push_back(found.front().variant);
-  ENCORE_ASSIGN_OR_RETURN(float best_us, timing.layer_us(blas_, layer, *best, rows));
+  ENCORE_ASSIGN_OR_RETURN(float best_us, times.layer_us(blas_, layer, *best, rows));
   const bool thorough = rows == 1;
   bool changed = true;
   for (int round = 0; changed && round < (thorough ? kManyRounds : kFewRounds); ++round) {
@@ -115,12 +175,13 @@ Result<float> LinearChoice::choose_together(LinearTiming& timing,
     for (size_t i = 0; i < layer.size(); ++i) {
       const size_t count =
           thorough ? candidates[i].size() : std::min(candidates[i].size(), kFewCandidates);
-      for (const Candidate& candidate : std::span(candidates[i]).first(count)) {
+      for (Candidate& candidate : std::span(candidates[i]).first(count)) {
+        if (candidate.beside_best > kFar) continue;
         std::vector<int32_t> tried = *best;
         tried[i] = candidate.variant;
         if (tried == *best) continue;
-        ENCORE_ASSIGN_OR_RETURN(const bool faster,
-                                is_faster(timing, layer, tried, *best, rows, &best_us));
+        ENCORE_ASSIGN_OR_RETURN(const bool faster, is_faster(times, layer, tried, *best, rows,
+                                                             &best_us, &candidate.beside_best));
         if (!faster) continue;
         *best = std::move(tried);
         changed = true;
@@ -130,22 +191,18 @@ Result<float> LinearChoice::choose_together(LinearTiming& timing,
   return best_us;
 }
 
-Status LinearChoice::tune_layers(LinearTiming& timing, std::span<const LinearGroup> layer,
+Status LinearChoice::tune_layers(LinearTimes& times, std::span<const LinearGroup> layer,
                                  int32_t rows, std::vector<int32_t>* variants) {
-  for (const LinearGroup& group : layer) {
-    ENCORE_RETURN_IF_ERROR(timing.tune_blas(blas_, group, rows));
-  }
-  if (!can_stream_) return {};
-  return rows > kDecodeLinearMaxRows ? tune_tiled(timing, layer, rows, variants)
-                                     : tune_streaming(timing, layer, rows, variants);
+  return rows > kDecodeLinearMaxRows ? tune_tiled(times, layer, rows, variants)
+                                     : tune_streaming(times, layer, rows, variants);
 }
 
 // All products of a layer or none.
-Status LinearChoice::tune_streaming(LinearTiming& timing, std::span<const LinearGroup> layer,
+Status LinearChoice::tune_streaming(LinearTimes& times, std::span<const LinearGroup> layer,
                                     int32_t rows, std::vector<int32_t>* variants) {
   std::vector<Candidates> candidates;
   for (const LinearGroup& group : layer) {
-    ENCORE_ASSIGN_OR_RETURN(auto found, streaming_candidates(timing, group, rows));
+    ENCORE_ASSIGN_OR_RETURN(auto found, streaming_candidates(times, group, rows));
     if (found.empty()) {
       say(rows, "by the BLAS, since a matrix of " + std::to_string(group.shape.n) + " x " +
                     std::to_string(group.shape.k) + " cannot be streamed");
@@ -153,30 +210,55 @@ Status LinearChoice::tune_streaming(LinearTiming& timing, std::span<const Linear
     }
     candidates.push_back(std::move(found));
   }
-  ENCORE_ASSIGN_OR_RETURN(const float blas_us, timing.layer_us(blas_, layer, *variants, rows));
+  ENCORE_ASSIGN_OR_RETURN(const float blas_us, times.layer_us(blas_, layer, *variants, rows));
   std::vector<int32_t> best;
   ENCORE_ASSIGN_OR_RETURN(const float best_us,
-                          choose_together(timing, layer, candidates, rows, &best));
+                          choose_together(times, layer, std::move(candidates), rows, &best));
   say(rows, std::to_string(blas_us) + " us a layer by the BLAS, " + std::to_string(best_us) +
                 " us streamed");
   if (best_us < blas_us) *variants = best;
   return {};
 }
 
-Status LinearChoice::tune_tiled(LinearTiming& timing, std::span<const LinearGroup> layer,
+Status LinearChoice::tune_tiled(LinearTimes& times, std::span<const LinearGroup> layer,
                                 int32_t rows, std::vector<int32_t>* variants) {
   std::vector<Candidates> candidates;
   for (size_t i = 0; i < layer.size(); ++i) {
-    ENCORE_ASSIGN_OR_RETURN(auto found, tiled_candidates(timing, layer[i], rows));
+    ENCORE_ASSIGN_OR_RETURN(auto found, tiled_candidates(times, layer[i], rows));
     (*variants)[i] = found.front().variant;
     candidates.push_back(std::move(found));
   }
   if (rows > kSplitLinearMaxRows) return {};
   ENCORE_ASSIGN_OR_RETURN(const float us,
-                          choose_together(timing, layer, candidates, rows, variants));
+                          choose_together(times, layer, std::move(candidates), rows, variants));
   std::string what = std::to_string(us) + " us a layer by variants";
   for (const int32_t variant : *variants) what.append(" ").append(std::to_string(variant));
   say(rows, what);
+  return {};
+}
+
+Status LinearChoice::choose(LinearTimes& times, std::span<const LinearGroup> products,
+                            const ModelSpec& spec, const DeviceTraits& device, int32_t rows,
+                            std::vector<int32_t>* variants) {
+  for (const LinearGroup& group : products) {
+    ENCORE_RETURN_IF_ERROR(times.tune_blas(blas_, group, rows));
+  }
+  if (!can_stream_ || products.empty()) return {};
+  const std::string name = name_of(products, spec, rows);
+  const std::vector<int32_t>* kept = kept_.find(name);
+  if (kept != nullptr && plausible(times, products, rows, *kept)) {
+    *variants = *kept;
+    return {};
+  }
+  if (is_logits(products.front().shape)) {
+    ENCORE_RETURN_IF_ERROR(tune_logits(times, products.front(), rows, &variants->front()));
+  } else {
+    if (rows <= kSplitLinearMaxRows) {
+      ENCORE_RETURN_IF_ERROR(times.prepare_layers(spec, device, rows));
+    }
+    ENCORE_RETURN_IF_ERROR(tune_layers(times, products, rows, variants));
+  }
+  kept_.put(name, *variants);
   return {};
 }
 
@@ -193,6 +275,15 @@ Status LinearChoice::tune(std::span<const LinearGroup> groups, const ModelSpec& 
                        [&](const Entry& entry) { return entry.rows == rows; });
   });
   if (grid.empty() || groups.empty()) return {};
+  ENCORE_ASSIGN_OR_RETURN(const auto timing,
+                          LinearTiming::create(groups, max_rows, max_logit_rows, account, stream));
+  ENCORE_RETURN_IF_ERROR(tune_by(*timing, groups, spec, device, grid, max_logit_rows));
+  return gpu_status(gpuStreamSynchronize(static_cast<gpuStream_t>(stream)), "timing products");
+}
+
+Status LinearChoice::tune_by(LinearTimes& times, std::span<const LinearGroup> groups,
+                             const ModelSpec& spec, const DeviceTraits& device,
+                             std::span<const int32_t> grid, int32_t max_logit_rows) {
   std::vector<size_t> layer_groups;
   std::vector<LinearGroup> layer;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -200,25 +291,22 @@ Status LinearChoice::tune(std::span<const LinearGroup> groups, const ModelSpec& 
     layer_groups.push_back(i);
     layer.push_back(groups[i]);
   }
-  ENCORE_ASSIGN_OR_RETURN(const auto timing,
-                          LinearTiming::create(groups, max_rows, max_logit_rows, account, stream));
   for (const int32_t rows : grid) {
     Entry entry{rows, std::vector<int32_t>(groups.size(), kByBlas)};
     std::vector<int32_t> variants(layer.size(), kByBlas);
-    if (can_stream_ && rows <= kSplitLinearMaxRows) {
-      ENCORE_RETURN_IF_ERROR(timing->prepare_layers(spec, device, rows));
-    }
-    ENCORE_RETURN_IF_ERROR(tune_layers(*timing, layer, rows, &variants));
+    ENCORE_RETURN_IF_ERROR(choose(times, layer, spec, device, rows, &variants));
     for (size_t i = 0; i < layer.size(); ++i) entry.variants[layer_groups[i]] = variants[i];
     for (size_t i = 0; i < groups.size(); ++i) {
       if (!is_logits(groups[i].shape) || rows > max_logit_rows) continue;
-      ENCORE_RETURN_IF_ERROR(tune_logits(*timing, groups[i], rows, &entry.variants[i]));
+      std::vector<int32_t> logits{kByBlas};
+      ENCORE_RETURN_IF_ERROR(choose(times, groups.subspan(i, 1), spec, device, rows, &logits));
+      entry.variants[i] = logits.front();
     }
     entries_.push_back(std::move(entry));
   }
   std::sort(entries_.begin(), entries_.end(),
             [](const Entry& a, const Entry& b) { return a.rows < b.rows; });
-  return gpu_status(gpuStreamSynchronize(static_cast<gpuStream_t>(stream)), "timing products");
+  return {};
 }
 
 int32_t LinearChoice::variant(size_t group, int32_t rows) const {

@@ -7,6 +7,8 @@
 // together and are timed in their order: the streaming kernel also saves the norms between them,
 // our kernels read weights under the kernels before them, and what is fastest alone need not be so
 // beside its neighbours. With many rows each chooses alone, and so does the logits product.
+//
+// What was chosen is kept for the next start: ChoiceCache.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +17,30 @@
 #include <vector>
 
 #include "blas.h"
+#include "choice_cache.h"
 #include "encore/status.h"
-#include "linear_timing.h"
+#include "linear_times.h"
 #include "memory.h"
 
 namespace encore::gpu {
 
 class LinearChoice {
  public:
-  // `can_stream`: the device has our kernels.
-  LinearChoice(Blas& blas, bool can_stream) : blas_(blas), can_stream_(can_stream) {}
+  // `can_stream`: the device has our kernels. An empty folder keeps no choices.
+  LinearChoice(Blas& blas, bool can_stream, const std::filesystem::path& folder);
 
   // Times what may serve up to these rows, on the stream, and waits for it. Takes memory for
-  // operands while it runs. What an earlier call timed is not timed again.
+  // operands while it runs. What an earlier call timed is not timed again, nor what was kept.
   Status tune(std::span<const LinearGroup> groups, const ModelSpec& spec,
               const DeviceTraits& device, int32_t max_rows, int32_t max_logit_rows,
               MemoryAccount& account, void* stream);
+
+  // The same by these times, for these numbers of rows alone, in any order.
+  Status tune_by(LinearTimes& times, std::span<const LinearGroup> groups, const ModelSpec& spec,
+                 const DeviceTraits& device, std::span<const int32_t> grid, int32_t max_logit_rows);
+
+  // Writes what was chosen to disk. A failure costs the next start some time and nothing else.
+  Status save() { return kept_.save(); }
 
   // Our kernel's variant for products of that group and number of rows, or kByBlas.
   int32_t variant(size_t group, int32_t rows) const;
@@ -45,30 +55,35 @@ class LinearChoice {
   struct Candidate {
     int32_t variant = kByBlas;
     float us = 0.0F;
+    // What a layer with it took, of what one with the best choice so far took; 0: not tried yet.
+    float beside_best = 0.0F;
   };
   // The fastest alone comes first.
   using Candidates = std::vector<Candidate>;
 
-  Result<Candidates> streaming_candidates(LinearTiming& timing, const LinearGroup& group,
+  Result<Candidates> streaming_candidates(LinearTimes& times, const LinearGroup& group,
                                           int32_t rows);
-  Result<Candidates> tiled_candidates(LinearTiming& timing, const LinearGroup& group, int32_t rows);
-  Result<bool> is_faster(LinearTiming& timing, std::span<const LinearGroup> layer,
+  Result<Candidates> tiled_candidates(LinearTimes& times, const LinearGroup& group, int32_t rows);
+  Result<bool> is_faster(LinearTimes& times, std::span<const LinearGroup> layer,
                          std::span<const int32_t> tried, std::span<const int32_t> best,
-                         int32_t rows, float* best_us);
-  Result<float> choose_together(LinearTiming& timing, std::span<const LinearGroup> layer,
-                                std::span<const Candidates> candidates, int32_t rows,
+                         int32_t rows, float* best_us, float* beside_best);
+  Result<float> choose_together(LinearTimes& times, std::span<const LinearGroup> layer,
+                                std::vector<Candidates> candidates, int32_t rows,
                                 std::vector<int32_t>* best);
-  Status tune_layers(LinearTiming& timing, std::span<const LinearGroup> layer, int32_t rows,
+  // Chooses for these products, which are one model's layer or its logits; or takes what was kept.
+  Status choose(LinearTimes& times, std::span<const LinearGroup> products, const ModelSpec& spec,
+                const DeviceTraits& device, int32_t rows, std::vector<int32_t>* variants);
+  Status tune_layers(LinearTimes& times, std::span<const LinearGroup> layer, int32_t rows,
                      std::vector<int32_t>* variants);
-  Status tune_streaming(LinearTiming& timing, std::span<const LinearGroup> layer, int32_t rows,
+  Status tune_streaming(LinearTimes& times, std::span<const LinearGroup> layer, int32_t rows,
                         std::vector<int32_t>* variants);
-  Status tune_tiled(LinearTiming& timing, std::span<const LinearGroup> layer, int32_t rows,
+  Status tune_tiled(LinearTimes& times, std::span<const LinearGroup> layer, int32_t rows,
                     std::vector<int32_t>* variants);
-  Status tune_logits(LinearTiming& timing, const LinearGroup& group, int32_t rows,
-                     int32_t* variant);
+  Status tune_logits(LinearTimes& times, const LinearGroup& group, int32_t rows, int32_t* variant);
 
   Blas& blas_;
   bool can_stream_;
+  ChoiceCache kept_;
   std::vector<Entry> entries_;  // ascending rows
 };
 

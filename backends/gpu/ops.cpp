@@ -8,6 +8,7 @@
 #include "kernels/gpu/norm.h"
 #include "kernels/gpu/rows.h"
 #include "kernels/gpu/sample.h"
+#include "linear_timing.h"
 
 namespace encore::gpu {
 namespace {
@@ -30,7 +31,7 @@ GpuOps::GpuOps(const OpsSettings& settings, std::unique_ptr<Blas> blas, MemoryAc
     : settings_(settings),
       account_(account),
       blas_(std::move(blas)),
-      choice_(*blas_, settings.device.compute_capability == 90) {}
+      choice_(*blas_, settings.device.compute_capability == 90, settings.tuning_folder) {}
 
 Status GpuOps::embed(const lowering::Weight& table, const lowering::StepInputs& step,
                      const lowering::StepResults& results, lowering::Matrix y) {

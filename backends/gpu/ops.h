@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include "encore/lowering/collectives.h"
 #include "encore/lowering/device.h"
 #include "encore/lowering/ops.h"
+#include "kernels/gpu/decode_linear.h"
 #include "kernels/gpu/device_traits.h"
 #include "linear_choice.h"
 #include "memory.h"
@@ -28,6 +30,7 @@ struct OpsSettings {
   DeviceTraits device;
   bool overlap = true;
   int32_t load_threads = 0;
+  std::filesystem::path tuning_folder;  // of the fastest kernels; empty: kept nowhere
 };
 
 class GpuOps final : public lowering::Ops {

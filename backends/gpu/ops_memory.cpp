@@ -148,7 +148,8 @@ Result<int64_t> GpuOps::reserve_workspace(const ModelSpec& spec,
   }
   ENCORE_RETURN_IF_ERROR(choice_.tune(groups_, spec, settings_.device, request.max_tokens,
                                       request.max_logit_rows, account_, settings_.stream));
-  if (const Status saved = blas_->save_tuning(); !saved.ok()) {
+  for (const Status& saved : {blas_->save_tuning(), choice_.save()}) {
+    if (saved.ok()) continue;
     sdk::log(sdk::LogLevel::kWarn, "timed products are not kept: " + saved.message());
   }
 

@@ -13,6 +13,8 @@ namespace {
 
 // A candidate this much slower than the best at first sight is not timed again.
 constexpr float kHopeless = 1.3F;
+// Nor one that is so much slower after a whole round.
+constexpr float kUnlikely = 1.1F;
 // Long enough that the clock's half microsecond and the gap before the first call do not decide.
 constexpr float kTimedUs = 400.0F;
 constexpr float kMinUs = 1.0F;  // no product takes less; a coarse clock may say 0
@@ -43,6 +45,7 @@ class Trial {
     for (int round = 0; round < kRounds; ++round) {
       ENCORE_ASSIGN_OR_RETURN(us, measure(candidate, repeats));
       fastest = std::min(fastest, us);
+      if (fastest > kUnlikely * best) break;
     }
     return fastest;
   }

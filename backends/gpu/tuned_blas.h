@@ -67,6 +67,7 @@ class TunedBlas final : public Blas {
   void set_workspace(void* workspace) override { workspace_.data = workspace; }
   Status tune(const ProductShape& shape, const ProductOperands& operands,
               std::span<const void* const> weights, void* stream) override;
+  std::string identity() const override { return library_->identity(); }
   Status save_tuning() const override { return tuning_.save(); }
   Status multiply(const ProductShape& shape, const ProductOperands& operands,
                   void* stream) override;

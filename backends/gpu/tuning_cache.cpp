@@ -1,16 +1,11 @@
 #include "tuning_cache.h"
 
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdint>
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <system_error>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -19,26 +14,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int32_t kFormat = 1;
-constexpr uintmax_t kMaxFileBytes = 16 << 20;
 constexpr size_t kMaxAlgorithmBytes = 1024;
 
 auto without_m(const ProductShape& shape) {
   return std::tuple(shape.n, shape.k, shape.output, shape.accumulate, shape.bias);
-}
-
-// A file name that a person can read: letters, digits, dots and single dashes.
-std::string file_name(const std::string& identity) {
-  std::string name = "products-";
-  for (const char c : identity) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (plain || c == '.') {
-      name += c;
-    } else if (name.back() != '-') {
-      name += '-';
-    }
-  }
-  return name + ".json";
 }
 
 std::string to_hex(const AlgorithmBytes& bytes) {
@@ -100,67 +79,28 @@ std::optional<std::pair<ProductShape, AlgorithmBytes>> product_of(const json& ob
 
 }  // namespace
 
-std::filesystem::path default_tuning_folder() {
-  // Relative paths there are to be ignored (XDG base directory specification, section 2).
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && cache[0] == '/') return std::filesystem::path(cache) / "encore";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && home[0] == '/') return std::filesystem::path(home) / ".cache/encore";
-  return {};
-}
-
 bool TuningCache::Order::operator()(const ProductShape& a, const ProductShape& b) const {
   return std::tuple(without_m(a), a.m) < std::tuple(without_m(b), b.m);
 }
 
-TuningCache::TuningCache(const std::filesystem::path& folder, std::string identity)
-    : identity_(std::move(identity)) {
-  if (!folder.empty()) path_ = folder / file_name(identity_);
-}
-
-Status TuningCache::damaged(const std::string& why) const {
-  return data_loss(path_.string() + ": " + why + "; it is ignored and will be replaced");
-}
-
 Status TuningCache::load() {
-  std::error_code error;
-  if (path_.empty() || !std::filesystem::exists(path_, error)) return {};
-  const uintmax_t bytes = std::filesystem::file_size(path_, error);
-  if (error) return damaged(error.message());
-  if (bytes > kMaxFileBytes) {
-    return damaged("it has " + std::to_string(bytes) + " bytes; at most " +
-                   std::to_string(kMaxFileBytes) + " are read");
+  if (!file_.exists()) return {};
+  ENCORE_ASSIGN_OR_RETURN(const json entries, file_.load());
+  Choices choices;
+  for (const json& entry : entries) {
+    auto product = product_of(entry);
+    if (!product) {
+      return file_.damaged("product " + std::to_string(choices.size()) + " is malformed");
+    }
+    if (!choices.insert(*std::move(product)).second) {
+      return file_.damaged("a product stands twice");
+    }
   }
-  std::ifstream file(path_, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return damaged("it cannot be read");
-  ENCORE_ASSIGN_OR_RETURN(choices_, parse(text));
+  choices_ = std::move(choices);
   return {};
 }
 
-Result<TuningCache::Choices> TuningCache::parse(std::string_view text) const {
-  const json file = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!file.is_object()) return damaged("it is not a JSON object");
-  const auto format = value_of<int32_t>(file, "format");
-  if (format != kFormat) {
-    return damaged("its format is not " + std::to_string(kFormat));
-  }
-  if (value_of<std::string>(file, "identity") != identity_) {
-    return damaged("it is not for " + identity_);
-  }
-  const auto products = file.find("products");
-  if (products == file.end() || !products->is_array()) return damaged("it lists no products");
-  Choices choices;
-  for (const json& entry : *products) {
-    auto product = product_of(entry);
-    if (!product) return damaged("product " + std::to_string(choices.size()) + " is malformed");
-    if (!choices.insert(*std::move(product)).second) return damaged("a product stands twice");
-  }
-  return choices;
-}
-
 Status TuningCache::save() const {
-  if (path_.empty()) return {};
   json products = json::array();
   for (const auto& [shape, algorithm] : choices_) {
     products.push_back({{"m", shape.m},
@@ -171,32 +111,7 @@ Status TuningCache::save() const {
                         {"bias", shape.bias},
                         {"algorithm", to_hex(algorithm)}});
   }
-  const json file = {
-      {"format", kFormat}, {"identity", identity_}, {"products", std::move(products)}};
-  const auto failed = [&](const std::string& why) {
-    return unavailable("cannot keep tuning results in " + path_.string() + ": " + why);
-  };
-  std::error_code error;
-  std::filesystem::create_directories(path_.parent_path(), error);
-  if (error) return failed(error.message());
-  // Complete under another name first: whoever reads meanwhile finds the old file or the new one.
-  std::filesystem::path draft = path_;
-  draft += '.';
-  draft += std::to_string(::getpid());
-  {
-    std::ofstream out(draft, std::ios::binary | std::ios::trunc);
-    out << file.dump(1, ' ', false, json::error_handler_t::replace) << '\n';
-    out.close();
-    if (!out) {
-      std::filesystem::remove(draft, error);
-      return failed("the file cannot be written");
-    }
-  }
-  std::filesystem::rename(draft, path_, error);
-  if (!error) return {};
-  const std::string why = error.message();
-  std::filesystem::remove(draft, error);
-  return failed(why);
+  return file_.save(std::move(products));
 }
 
 void TuningCache::put(const ProductShape& shape, AlgorithmBytes algorithm) {

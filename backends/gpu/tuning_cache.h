@@ -1,43 +1,37 @@
-// Which algorithm was fastest for which matrix product, kept in a file between runs.
+// Which algorithm of a library was fastest for which matrix product, kept in a TuningFile between
+// runs:
 //
-// One file holds the choices of one device with one version of one library, which `identity` names:
-// an algorithm means nothing to any other. The file is JSON:
-//
-//   {"format": 1, "identity": "...", "products": [
-//     {"m": 64, "n": 6144, "k": 4096, "output": "bf16", "accumulate": false, "bias": false,
-//      "algorithm": "<hex>"}, ...]}
+//   "products": [{"m": 64, "n": 6144, "k": 4096, "output": "bf16", "accumulate": false,
+//                 "bias": false, "algorithm": "<hex>"}, ...]
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <map>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "blas.h"
 #include "encore/status.h"
+#include "tuning_file.h"
 
 namespace encore::gpu {
 
 // The library's own description of an algorithm; opaque here.
 using AlgorithmBytes = std::vector<std::byte>;
 
-// $XDG_CACHE_HOME/encore, else $HOME/.cache/encore, else empty.
-std::filesystem::path default_tuning_folder();
-
-// Used by one thread at a time. Several processes may share a folder: the last to save wins, and
-// none sees half a file.
+// Used by one thread at a time.
 class TuningCache {
  public:
-  // An empty folder keeps nothing on disk.
-  TuningCache(const std::filesystem::path& folder, std::string identity);
+  // `identity`: the device, the library and its version.
+  TuningCache(const std::filesystem::path& folder, std::string identity)
+      : file_(folder, "products", std::move(identity)) {}
 
   // Replaces what is held by the file's choices, if there is a file. Errors: kDataLoss for one that
   // is damaged or another identity's: it is not used, and the next save() replaces it.
   Status load();
-  // Errors: kUnavailable, naming the path; an older file is then still whole.
-  Status save() const;
+  Status save() const;  // see TuningFile
 
   void put(const ProductShape& shape, AlgorithmBytes algorithm);
   // The choice for exactly this shape, or null. Valid until the next put() or load().
@@ -47,7 +41,7 @@ class TuningCache {
   const AlgorithmBytes* nearest(const ProductShape& shape) const;
 
   // Empty if nothing is kept.
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return file_.path(); }
 
  private:
   // m last, so that shapes that differ in m alone are neighbours.
@@ -56,11 +50,7 @@ class TuningCache {
   };
   using Choices = std::map<ProductShape, AlgorithmBytes, Order>;
 
-  Status damaged(const std::string& why) const;
-  Result<Choices> parse(std::string_view text) const;
-
-  std::filesystem::path path_;
-  std::string identity_;
+  TuningFile file_;
   Choices choices_;
 };
 

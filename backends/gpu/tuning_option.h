@@ -6,7 +6,7 @@
 
 #include "encore/backend.h"
 #include "gpu_backend.h"
-#include "tuning_cache.h"
+#include "tuning_file.h"
 
 namespace encore::gpu {
 
@@ -17,7 +17,7 @@ inline OptionSchema tuning_option() {
           0,
           -1,
           {},
-          "Folder that keeps which matrix algorithms were fastest; auto is "
+          "Folder that keeps which matrix algorithms and kernels were fastest; auto is "
           "$XDG_CACHE_HOME/encore or ~/.cache/encore, off keeps nothing."};
 }
 

@@ -77,7 +77,7 @@ std::vector<std::pair<std::string, int64_t>> RocmBackend::stats() const {
 
 Status RocmBackend::read_options(const OptionValues& options) {
   ENCORE_ASSIGN_OR_RETURN(blas_, parse_blas(gpu::option_value(options, "blas", "auto")));
-  tuning_folder_ = gpu::tuning_folder(options);
+  set_tuning_folder(gpu::tuning_folder(options));
   return {};
 }
 
@@ -98,7 +98,7 @@ Result<gpu::FoundDevice> RocmBackend::describe(int32_t device) const {
 }
 
 Result<std::unique_ptr<gpu::Blas>> RocmBackend::make_blas(const gpu::FoundDevice& device) {
-  return make_rocm_blas(blas_, device.traits, tuning_folder_, blas_counts_);
+  return make_rocm_blas(blas_, device.traits, tuning_folder(), blas_counts_);
 }
 
 // Own kernels would need memory that is coherent between GPUs while a kernel runs, and no machine

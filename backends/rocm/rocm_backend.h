@@ -31,7 +31,6 @@ class RocmBackend final : public gpu::GpuBackend {
   gpu::Tracer* tracer() override { return nullptr; }
 
   BlasChoice blas_ = BlasChoice::kAuto;
-  std::filesystem::path tuning_folder_;  // of the fastest matrix algorithms; empty: kept nowhere
   BlasCounts blas_counts_;
 };
 

@@ -1,0 +1,79 @@
+#include "build_id.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace encore::gpu {
+namespace {
+
+constexpr size_t kNoteAlignment = 4;
+
+size_t aligned(size_t bytes) {
+  return (bytes + kNoteAlignment - 1) / kNoteAlignment * kNoteAlignment;
+}
+
+std::string to_hex(const unsigned char* bytes, size_t count) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    text += kDigits[bytes[i] / 16];
+    text += kDigits[bytes[i] % 16];
+  }
+  return text;
+}
+
+// Of a segment of notes, which the loader has mapped.
+std::string build_id_in(const unsigned char* notes, size_t bytes) {
+  size_t at = 0;
+  while (at + sizeof(ElfW(Nhdr)) <= bytes) {
+    ElfW(Nhdr) note;
+    std::memcpy(&note, notes + at, sizeof(note));
+    const size_t name = at + sizeof(note);
+    const size_t content = name + aligned(note.n_namesz);
+    const size_t end = content + aligned(note.n_descsz);
+    if (end > bytes) break;
+    const std::string_view owner(reinterpret_cast<const char*>(notes + name), note.n_namesz);
+    if (note.n_type == NT_GNU_BUILD_ID && owner == std::string_view("GNU\0", 4)) {
+      return to_hex(notes + content, note.n_descsz);
+    }
+    at = end;
+  }
+  return {};
+}
+
+struct Search {
+  uintptr_t address = 0;  // within the object that is looked for
+  std::string found;
+};
+
+int look_at(dl_phdr_info* object, size_t, void* data) {
+  auto* search = static_cast<Search*>(data);
+  bool own = false;
+  std::string id;
+  for (size_t i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+    const uintptr_t begin = object->dlpi_addr + segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && search->address - begin < segment.p_memsz) own = true;
+    if (segment.p_type == PT_NOTE && id.empty()) {
+      id = build_id_in(reinterpret_cast<const unsigned char*>(begin), segment.p_memsz);
+    }
+  }
+  if (!own) return 0;
+  search->found = std::move(id);
+  return 1;
+}
+
+}  // namespace
+
+std::string own_build_id() {
+  Search search{reinterpret_cast<uintptr_t>(&own_build_id), {}};
+  dl_iterate_phdr(look_at, &search);
+  return search.found;
+}
+
+}  // namespace encore::gpu

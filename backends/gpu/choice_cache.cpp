@@ -1,0 +1,74 @@
+#include "choice_cache.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace encore::gpu {
+namespace {
+
+using nlohmann::json;
+
+std::optional<std::vector<int32_t>> variants_of(const json& list) {
+  if (!list.is_array()) return {};
+  std::vector<int32_t> variants;
+  for (const json& one : list) {
+    if (!one.is_number_integer()) return {};
+    const auto variant = one.get<int64_t>();
+    if (variant < std::numeric_limits<int32_t>::min() ||
+        variant > std::numeric_limits<int32_t>::max()) {
+      return {};
+    }
+    variants.push_back(static_cast<int32_t>(variant));
+  }
+  return variants;
+}
+
+std::optional<std::pair<std::string, std::vector<int32_t>>> choice_of(const json& entry) {
+  if (!entry.is_object()) return {};
+  const json products = entry.value("products", json());
+  auto variants = variants_of(entry.value("variants", json()));
+  if (!products.is_string() || !variants) return {};
+  return std::pair(products.get<std::string>(), *std::move(variants));
+}
+
+}  // namespace
+
+Status ChoiceCache::load() {
+  if (!file_.exists()) return {};
+  ENCORE_ASSIGN_OR_RETURN(const json entries, file_.load());
+  Choices choices;
+  for (const json& entry : entries) {
+    auto choice = choice_of(entry);
+    if (!choice) {
+      return file_.damaged("choice " + std::to_string(choices.size()) + " is malformed");
+    }
+    if (!choices.insert(*std::move(choice)).second) return file_.damaged("a choice stands twice");
+  }
+  choices_ = std::move(choices);
+  changed_ = false;
+  return {};
+}
+
+Status ChoiceCache::save() {
+  if (!changed_) return {};
+  json kernels = json::array();
+  for (const auto& [products, variants] : choices_) {
+    kernels.push_back({{"products", products}, {"variants", variants}});
+  }
+  ENCORE_RETURN_IF_ERROR(file_.save(std::move(kernels)));
+  changed_ = false;
+  return {};
+}
+
+void ChoiceCache::put(const std::string& products, std::vector<int32_t> variants) {
+  choices_.insert_or_assign(products, std::move(variants));
+  changed_ = true;
+}
+
+const std::vector<int32_t>* ChoiceCache::find(const std::string& products) const {
+  const auto found = choices_.find(products);
+  return found == choices_.end() ? nullptr : &found->second;
+}
+
+}  // namespace encore::gpu

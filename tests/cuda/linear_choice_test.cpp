@@ -1,0 +1,248 @@
+// Which kernels are chosen by given times, and what of it the next start finds.
+#include "linear_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "temp_folder.h"
+
+namespace encore::gpu {
+namespace {
+
+using testing::TempFolder;
+
+constexpr int32_t kVariants = 3;
+
+class FakeBlas final : public Blas {
+ public:
+  explicit FakeBlas(std::string identity = "Some GPU, library 1") : identity_(std::move(identity)) {}
+  int64_t workspace_bytes() const override { return 0; }
+  void set_workspace(void*) override {}
+  Status tune(const ProductShape&, const ProductOperands&, std::span<const void* const>,
+              void*) override {
+    return {};
+  }
+  std::string identity() const override { return identity_; }
+  Status save_tuning() const override { return {}; }
+  Status multiply(const ProductShape&, const ProductOperands&, void*) override { return {}; }
+
+ private:
+  std::string identity_;
+};
+
+// The BLAS takes 20 us for any product, variant v of a kernel 10 + v. In a layer variant 2 of the
+// product with `partner_n` outputs saves 4 us of the others' time.
+class FakeTimes final : public LinearTimes {
+ public:
+  int32_t num_variants(const LinearGroup&, int32_t rows) const override {
+    return rows <= 64 ? kVariants : 0;
+  }
+  int32_t num_tiled_variants(const LinearGroup& group, int32_t rows) const override {
+    return rows > 64 && !is_logits(group.shape) ? kVariants : 0;
+  }
+  Status tune_blas(Blas&, const LinearGroup&, int32_t) override {
+    ++tuned;
+    return {};
+  }
+  Result<float> blas_us(Blas&, const LinearGroup&, int32_t) override { return time_of(kByBlas); }
+  Result<float> streaming_us(const LinearGroup&, int32_t, int32_t variant) override {
+    return time_of(variant);
+  }
+  Result<float> tiled_us(const LinearGroup&, int32_t, int32_t variant) override {
+    return time_of(variant);
+  }
+  Status prepare_layers(const ModelSpec&, const DeviceTraits&, int32_t) override { return {}; }
+  Result<float> layer_us(Blas&, std::span<const LinearGroup> groups,
+                         std::span<const int32_t> variants, int32_t) override {
+    ++timed;
+    float us = 0.0F;
+    for (size_t i = 0; i < groups.size(); ++i) {
+      us += us_of(variants[i]);
+      if (groups[i].shape.n == partner_n && variants[i] == 2) us -= 4.0F;
+    }
+    layers.emplace_back(variants.begin(), variants.end());
+    return us;
+  }
+
+  int32_t partner_n = 0;
+  int tuned = 0;  // calls
+  int timed = 0;
+  std::vector<std::vector<int32_t>> layers;  // that were timed
+
+ private:
+  static float us_of(int32_t variant) {
+    return variant == kByBlas ? 20.0F : 10.0F + static_cast<float>(variant);
+  }
+  Result<float> time_of(int32_t variant) {
+    ++timed;
+    return us_of(variant);
+  }
+};
+
+// qkv, o, gate_up, down, logits.
+std::vector<LinearGroup> groups() {
+  using lowering::Epilogue;
+  return {{{96, 64, Epilogue::kNone, false}, {}, nullptr},
+          {{64, 64, Epilogue::kAdd, false}, {}, nullptr},
+          {{256, 64, Epilogue::kSiluMul, false}, {}, nullptr},
+          {{64, 128, Epilogue::kAdd, false}, {}, nullptr},
+          {{1000, 64, Epilogue::kLogits, false}, {}, nullptr}};
+}
+
+ModelSpec spec() {
+  ModelSpec made;
+  made.num_heads = 4;
+  made.num_kv_heads = 2;
+  made.head_dim = 16;
+  return made;
+}
+
+class LinearChoiceTest : public ::testing::Test {
+ protected:
+  // A start: chooses for these numbers of rows, and keeps it.
+  LinearChoice start(FakeTimes& times, const std::vector<int32_t>& grid,
+                     const ModelSpec& model = spec()) {
+    LinearChoice choice(blas_, true, folder_.path());
+    const Status chosen = choice.tune_by(times, groups(), model, {}, grid, 64);
+    EXPECT_TRUE(chosen.ok()) << chosen.to_string();
+    const Status saved = choice.save();
+    EXPECT_TRUE(saved.ok()) << saved.to_string();
+    return choice;
+  }
+  static std::vector<int32_t> variants(const LinearChoice& choice, int32_t rows) {
+    std::vector<int32_t> all;
+    for (size_t i = 0; i < groups().size(); ++i) all.push_back(choice.variant(i, rows));
+    return all;
+  }
+  // Exchanges a piece of the file's text.
+  void edit(const std::string& from, const std::string& to) {
+    const auto path = std::filesystem::directory_iterator(folder_.path())->path();
+    std::ifstream file(path);
+    std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from << " is not in " << text;
+    std::ofstream(path) << text.replace(at, from.size(), to);
+  }
+
+  TempFolder folder_;
+  FakeBlas blas_;
+};
+
+TEST_F(LinearChoiceTest, TakesTheFastestAloneUnlessALayerIsFasterWithAnother) {
+  FakeTimes alone;
+  const LinearChoice first = start(alone, {1, 128});
+  EXPECT_EQ(variants(first, 1), (std::vector<int32_t>{0, 0, 0, 0, 0}));
+  EXPECT_EQ(variants(first, 128), (std::vector<int32_t>{0, 0, 0, 0, kByBlas}));
+
+  std::filesystem::remove_all(folder_.path());
+  FakeTimes together;
+  together.partner_n = 256;
+  const LinearChoice second = start(together, {1, 128, 256});
+  EXPECT_EQ(variants(second, 1), (std::vector<int32_t>{0, 0, 2, 0, 0}));
+  EXPECT_EQ(variants(second, 128), (std::vector<int32_t>{0, 0, 2, 0, kByBlas}));
+  // Past 128 rows each chooses alone.
+  EXPECT_EQ(variants(second, 256), (std::vector<int32_t>{0, 0, 0, 0, kByBlas}));
+}
+
+TEST_F(LinearChoiceTest, FewerRowsAreServedByTheNextLargerEntry) {
+  FakeTimes times;
+  times.partner_n = 256;
+  const LinearChoice choice = start(times, {128, 1});
+  EXPECT_EQ(choice.variant(2, 2), 2);
+  EXPECT_EQ(choice.variant(4, 2), kByBlas);
+  EXPECT_EQ(choice.variant(0, 129), kByBlas);
+}
+
+TEST_F(LinearChoiceTest, ASecondRoundLeavesOutWhatWasFar) {
+  FakeTimes times;
+  times.partner_n = 256;  // of 40 us: variants 1 and 2 of a product are 2.5 and 5 % slower
+  start(times, {1});
+  const std::vector<int32_t> near = {1, 0, 2, 0};
+  const std::vector<int32_t> far = {2, 0, 2, 0};
+  EXPECT_EQ(std::count(times.layers.begin(), times.layers.end(), near), 1);
+  EXPECT_EQ(std::count(times.layers.begin(), times.layers.end(), far), 0);
+}
+
+TEST_F(LinearChoiceTest, TheNextStartTimesNothing) {
+  FakeTimes times;
+  times.partner_n = 256;
+  const LinearChoice first = start(times, {1, 128, 256});
+  ASSERT_GT(times.timed, 0);
+  FakeTimes others;  // which would have it choose otherwise
+  const LinearChoice second = start(others, {1, 128, 256});
+  EXPECT_EQ(others.timed, 0);
+  EXPECT_EQ(others.tuned, times.tuned);  // the BLAS keeps its own
+  for (const int32_t rows : {1, 128, 256}) {
+    EXPECT_EQ(variants(second, rows), variants(first, rows)) << rows;
+  }
+}
+
+TEST_F(LinearChoiceTest, WhatIsNewIsTimedAndKeptBesides) {
+  FakeTimes times;
+  start(times, {1});
+  FakeTimes more;
+  start(more, {1, 8});
+  EXPECT_GT(more.timed, 0);
+  FakeTimes none;
+  start(none, {8, 1});
+  EXPECT_EQ(none.timed, 0);
+}
+
+TEST_F(LinearChoiceTest, OtherHeadsChooseAnew) {
+  FakeTimes times;
+  start(times, {1});
+  ModelSpec wide = spec();
+  wide.num_kv_heads = 4;
+  FakeTimes others;
+  start(others, {1}, wide);
+  EXPECT_GT(others.timed, 0);
+}
+
+TEST_F(LinearChoiceTest, AnotherLibraryChoosesAnew) {
+  FakeTimes times;
+  start(times, {1});
+  blas_ = FakeBlas("Some GPU, library 2");
+  FakeTimes others;
+  start(others, {1});
+  EXPECT_GT(others.timed, 0);
+}
+
+TEST_F(LinearChoiceTest, KeptChoicesThatCannotBeAreTimedAnew) {
+  const char* const layer = "[\n    0,\n    0,\n    0,\n    0\n   ]";
+  for (const char* const other : {"[0, 0, 0, 3]", "[0, 0, -2, 0]", "[0, -1, 0, 0]", "[0, 0, 0]"}) {
+    std::filesystem::remove_all(folder_.path());
+    FakeTimes times;
+    start(times, {1});
+    edit(layer, other);
+    FakeTimes again;
+    EXPECT_EQ(variants(start(again, {1}), 1), (std::vector<int32_t>{0, 0, 0, 0, 0})) << other;
+    EXPECT_GT(again.timed, 0) << other;
+  }
+}
+
+TEST_F(LinearChoiceTest, NothingIsKeptWithoutAFolderOrWithoutOurKernels) {
+  FakeTimes times;
+  LinearChoice nowhere(blas_, true, {});
+  ASSERT_TRUE(nowhere.tune_by(times, groups(), spec(), {}, std::vector<int32_t>{1}, 64).ok());
+  ASSERT_TRUE(nowhere.save().ok());
+  FakeTimes none;
+  LinearChoice by_blas(blas_, false, folder_.path());
+  ASSERT_TRUE(by_blas.tune_by(none, groups(), spec(), {}, std::vector<int32_t>{1}, 64).ok());
+  ASSERT_TRUE(by_blas.save().ok());
+  EXPECT_EQ(none.timed, 0);
+  EXPECT_EQ(none.tuned, 5);
+  EXPECT_EQ(variants(by_blas, 1), (std::vector<int32_t>(5, kByBlas)));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+}  // namespace
+}  // namespace encore::gpu
