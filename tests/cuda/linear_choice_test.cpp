@@ -24,7 +24,8 @@ constexpr int32_t kVariants = 3;
 
 class FakeBlas final : public Blas {
  public:
-  explicit FakeBlas(std::string identity = "Some GPU, library 1") : identity_(std::move(identity)) {}
+  explicit FakeBlas(std::string identity = "Some GPU, library 1")
+      : identity_(std::move(identity)) {}
   int64_t workspace_bytes() const override { return 0; }
   void set_workspace(void*) override {}
   Status tune(const ProductShape&, const ProductOperands&, std::span<const void* const>,
