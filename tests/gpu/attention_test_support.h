@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -13,6 +14,34 @@
 #include "device_under_test.h"
 #include "gpu_test_support.h"
 #include "kernels/gpu/attention.h"
+
+namespace encore::gpu {
+
+// For GoogleTest.
+inline void PrintTo(AttentionPath path, std::ostream* to) {
+  switch (path) {
+    case AttentionPath::kPlain:
+      *to << "plain";
+      break;
+    case AttentionPath::kTensor:
+      *to << "tensor";
+      break;
+    case AttentionPath::kHopper:
+      *to << "hopper";
+      break;
+    case AttentionPath::kMfma:
+      *to << "mfma";
+      break;
+    case AttentionPath::kWmma:
+      *to << "wmma";
+      break;
+    case AttentionPath::kMma:
+      *to << "mma";
+      break;
+  }
+}
+
+}  // namespace encore::gpu
 
 namespace encore::gpu::testing {
 
