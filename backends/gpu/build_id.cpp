@@ -3,9 +3,11 @@
 #include <elf.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 namespace encore::gpu {
@@ -53,18 +55,19 @@ struct Search {
 
 int look_at(dl_phdr_info* object, size_t, void* data) {
   auto* search = static_cast<Search*>(data);
-  bool own = false;
-  std::string id;
-  for (size_t i = 0; i < object->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = object->dlpi_phdr[i];
-    const uintptr_t begin = object->dlpi_addr + segment.p_vaddr;
-    if (segment.p_type == PT_LOAD && search->address - begin < segment.p_memsz) own = true;
-    if (segment.p_type == PT_NOTE && id.empty()) {
-      id = build_id_in(reinterpret_cast<const unsigned char*>(begin), segment.p_memsz);
-    }
-  }
+  const std::span segments(object->dlpi_phdr, object->dlpi_phnum);
+  const auto begin = [&](const ElfW(Phdr) & segment) {
+    return object->dlpi_addr + segment.p_vaddr;
+  };
+  const bool own = std::any_of(segments.begin(), segments.end(), [&](const auto& segment) {
+    return segment.p_type == PT_LOAD && search->address - begin(segment) < segment.p_memsz;
+  });
   if (!own) return 0;
-  search->found = std::move(id);
+  for (const ElfW(Phdr) & segment : segments) {
+    if (segment.p_type != PT_NOTE || !search->found.empty()) continue;
+    search->found =
+        build_id_in(reinterpret_cast<const unsigned char*>(begin(segment)), segment.p_memsz);
+  }
   return 1;
 }
 
