@@ -2,7 +2,7 @@
 # Tests and measures the cuda plugin on a machine with a GPU, from a build made elsewhere or here.
 #
 #   bench/gpu_suite.sh [SECTION]...
-#     kernels backend runner reference conformance verbs memory bench baseline sanitize
+#     kernels backend runner reference conformance verbs memory start bench baseline sanitize
 #
 # Without sections it runs all. A part that fails or runs out of time costs that part: the rest runs,
 # a summary ends the output, and the exit status is 1. Each section's whole output goes to
@@ -10,7 +10,7 @@
 #
 #   ENCORE_BUILD_DIR   build folder, or one that bench/pack_gpu_suite.sh made     build/cuda
 #   ENCORE_SCRATCH     models made on the way (20 GB), kept for the next run      /tmp/encore-gpu-suite
-#   ENCORE_SHAPES      of bench and baseline              "llama-3.1-8b llama-3.2-1b"
+#   ENCORE_SHAPES      of start, bench and baseline       "llama-3.1-8b llama-3.2-1b"
 #   ENCORE_RUNNER_ARGS more arguments of encore_runner_test     "--logit-tolerance=0.02 --reference-tolerance=0.5"
 #   ENCORE_REFERENCE_MODELS  of tests/goldens/gpu_reference.py  all
 #   ENCORE_SANITIZERS  of sanitize                                   "memcheck racecheck"
@@ -157,6 +157,20 @@ capture: {prefill: full, decode: true}
 YAML
 }
 
+# From nothing to tokens: a first start, which has yet to time what is fastest, and the next one.
+run_start() {
+  local shape start kept
+  kept=$(mktemp -d "$scratch/kept.XXXXXX")
+  for shape in $shapes; do
+    need_model "$shape" || continue
+    write_config
+    for start in first next; do
+      part "$shape $start start" 60 40 env XDG_CACHE_HOME="$kept" "$build/bin/encore" run \
+        "$scratch/bench.yaml" -p Hello --max-tokens 8 -v
+    done
+  done
+}
+
 # bench_case NAME ARGUMENTS...: one run of `encore bench`, its table shown.
 bench_case() {
   local name=$1
@@ -172,8 +186,6 @@ run_bench() {
   for shape in $shapes; do
     need_model "$shape" || continue
     write_config
-    part "$shape first token" 60 40 "$build/bin/encore" run "$scratch/bench.yaml" -p Hello \
-      --max-tokens 8 -v
     bench_case "$shape decode" -p 0 -g 64 -d 1024 -b 1,8,64 -r 5
     bench_case "$shape prefill 1x4096" -p 4096 -g 0 -b 1 -r 5
     bench_case "$shape prefill 4x1024" -p 1024 -g 0 -b 4 -r 5
@@ -230,12 +242,12 @@ run_sanitize() {
 }
 
 sections=("$@")
-[ $# -eq 0 ] && sections=(kernels backend runner reference conformance verbs memory bench
-  baseline sanitize)
+[ $# -eq 0 ] && sections=(kernels backend runner reference conformance verbs memory start
+  bench baseline sanitize)
 for section in "${sections[@]}"; do
   case $section in
-    kernels | backend | runner | reference | conformance | verbs | memory | bench | baseline | \
-      sanitize) ;;
+    kernels | backend | runner | reference | conformance | verbs | memory | start | bench | \
+      baseline | sanitize) ;;
     *) echo "error: no section '$section'" >&2; exit 2 ;;
   esac
 done
