@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +28,8 @@ constexpr int kManyRounds = 2;
 constexpr float kWorthIt = 0.995F;  // of the best time, to be believed
 constexpr float kClose = 1.01F;     // of the best time: worth a second look
 constexpr float kFar = 1.03F;       // of the best time: not worth a second round
+// Of our time: a BLAS that takes so much with the algorithms of its own choice is not tuned.
+constexpr float kHopeless = 1.3F;
 constexpr int kTurns = 3;
 
 void say(int32_t rows, const std::string& what) {
@@ -106,12 +109,33 @@ Result<LinearChoice::Candidates> LinearChoice::streaming_candidates(LinearTimes&
   return found;
 }
 
-Status LinearChoice::tune_logits(LinearTimes& times, const LinearGroup& group, int32_t rows,
-                                 int32_t* variant) {
-  if (rows > kDecodeLinearMaxRows) return {};
+Status LinearChoice::tune_blas(LinearTimes& times, std::span<const LinearGroup> products,
+                               int32_t rows) {
+  for (const LinearGroup& group : products) {
+    ENCORE_RETURN_IF_ERROR(times.tune_blas(blas_, group, rows));
+  }
+  return {};
+}
+
+// What time_blas() gives, with the BLAS tuned if that might make it faster than `our_us`.
+Result<float> LinearChoice::tuned_us(LinearTimes& times, std::span<const LinearGroup> products,
+                                     int32_t rows, float our_us,
+                                     const std::function<Result<float>()>& time_blas) {
+  ENCORE_ASSIGN_OR_RETURN(const float us, time_blas());
+  if (us > kHopeless * our_us) return us;
+  ENCORE_RETURN_IF_ERROR(tune_blas(times, products, rows));
+  return time_blas();
+}
+
+Status LinearChoice::tune_logits(LinearTimes& times, std::span<const LinearGroup> logits,
+                                 int32_t rows, int32_t* variant) {
+  const LinearGroup& group = logits.front();
+  if (rows > kDecodeLinearMaxRows) return tune_blas(times, logits, rows);
   ENCORE_ASSIGN_OR_RETURN(const Candidates found, streaming_candidates(times, group, rows));
-  if (found.empty()) return {};
-  ENCORE_ASSIGN_OR_RETURN(const float blas_us, times.blas_us(blas_, group, rows));
+  if (found.empty()) return tune_blas(times, logits, rows);
+  const auto time_blas = [&] { return times.blas_us(blas_, group, rows); };
+  ENCORE_ASSIGN_OR_RETURN(const float blas_us,
+                          tuned_us(times, logits, rows, found.front().us, time_blas));
   if (found.front().us < blas_us) *variant = found.front().variant;
   return {};
 }
@@ -206,14 +230,15 @@ Status LinearChoice::tune_streaming(LinearTimes& times, std::span<const LinearGr
     if (found.empty()) {
       say(rows, "by the BLAS, since a matrix of " + std::to_string(group.shape.n) + " x " +
                     std::to_string(group.shape.k) + " cannot be streamed");
-      return {};
+      return tune_blas(times, layer, rows);
     }
     candidates.push_back(std::move(found));
   }
-  ENCORE_ASSIGN_OR_RETURN(const float blas_us, times.layer_us(blas_, layer, *variants, rows));
   std::vector<int32_t> best;
   ENCORE_ASSIGN_OR_RETURN(const float best_us,
                           choose_together(times, layer, std::move(candidates), rows, &best));
+  const auto time_blas = [&] { return times.layer_us(blas_, layer, *variants, rows); };
+  ENCORE_ASSIGN_OR_RETURN(const float blas_us, tuned_us(times, layer, rows, best_us, time_blas));
   say(rows, std::to_string(blas_us) + " us a layer by the BLAS, " + std::to_string(best_us) +
                 " us streamed");
   if (best_us < blas_us) *variants = best;
@@ -222,6 +247,7 @@ Status LinearChoice::tune_streaming(LinearTimes& times, std::span<const LinearGr
 
 Status LinearChoice::tune_tiled(LinearTimes& times, std::span<const LinearGroup> layer,
                                 int32_t rows, std::vector<int32_t>* variants) {
+  ENCORE_RETURN_IF_ERROR(tune_blas(times, layer, rows));
   std::vector<Candidates> candidates;
   for (size_t i = 0; i < layer.size(); ++i) {
     ENCORE_ASSIGN_OR_RETURN(auto found, tiled_candidates(times, layer[i], rows));
@@ -240,18 +266,19 @@ Status LinearChoice::tune_tiled(LinearTimes& times, std::span<const LinearGroup>
 Status LinearChoice::choose(LinearTimes& times, std::span<const LinearGroup> products,
                             const ModelSpec& spec, const DeviceTraits& device, int32_t rows,
                             std::vector<int32_t>* variants) {
-  for (const LinearGroup& group : products) {
-    ENCORE_RETURN_IF_ERROR(times.tune_blas(blas_, group, rows));
-  }
-  if (!can_stream_ || products.empty()) return {};
+  if (!can_stream_ || products.empty()) return tune_blas(times, products, rows);
   const std::string name = name_of(products, spec, rows);
   const std::vector<int32_t>* kept = kept_.find(name);
   if (kept != nullptr && plausible(times, products, rows, *kept)) {
     *variants = *kept;
+    for (size_t i = 0; i < products.size(); ++i) {
+      if (variants->at(i) != kByBlas) continue;
+      ENCORE_RETURN_IF_ERROR(tune_blas(times, products.subspan(i, 1), rows));
+    }
     return {};
   }
   if (is_logits(products.front().shape)) {
-    ENCORE_RETURN_IF_ERROR(tune_logits(times, products.front(), rows, &variants->front()));
+    ENCORE_RETURN_IF_ERROR(tune_logits(times, products, rows, &variants->front()));
   } else {
     if (rows <= kSplitLinearMaxRows) {
       ENCORE_RETURN_IF_ERROR(times.prepare_layers(spec, device, rows));

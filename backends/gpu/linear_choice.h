@@ -13,6 +13,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -79,7 +81,11 @@ class LinearChoice {
                         std::vector<int32_t>* variants);
   Status tune_tiled(LinearTimes& times, std::span<const LinearGroup> layer, int32_t rows,
                     std::vector<int32_t>* variants);
-  Status tune_logits(LinearTimes& times, const LinearGroup& group, int32_t rows, int32_t* variant);
+  Status tune_logits(LinearTimes& times, std::span<const LinearGroup> logits, int32_t rows,
+                     int32_t* variant);
+  Status tune_blas(LinearTimes& times, std::span<const LinearGroup> products, int32_t rows);
+  Result<float> tuned_us(LinearTimes& times, std::span<const LinearGroup> products, int32_t rows,
+                         float our_us, const std::function<Result<float>()>& time_blas);
 
   Blas& blas_;
   bool can_stream_;

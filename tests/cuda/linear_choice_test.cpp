@@ -40,8 +40,9 @@ class FakeBlas final : public Blas {
   std::string identity_;
 };
 
-// The BLAS takes 20 us for any product, variant v of a kernel 10 + v. In a layer variant 2 of the
-// product with `partner_n` outputs saves 4 us of the others' time.
+// The BLAS takes `blas` us for any product, or `tuned_blas` once it has been tuned for one; variant
+// v of a kernel 10 + v. In a layer variant 2 of the product with `partner_n` outputs saves 4 us of
+// the others' time.
 class FakeTimes final : public LinearTimes {
  public:
   int32_t num_variants(const LinearGroup&, int32_t rows) const override {
@@ -75,13 +76,16 @@ class FakeTimes final : public LinearTimes {
   }
 
   int32_t partner_n = 0;
+  float blas = 20.0F;
+  float tuned_blas = 20.0F;
   int tuned = 0;  // calls
   int timed = 0;
   std::vector<std::vector<int32_t>> layers;  // that were timed
 
  private:
-  static float us_of(int32_t variant) {
-    return variant == kByBlas ? 20.0F : 10.0F + static_cast<float>(variant);
+  float us_of(int32_t variant) const {
+    if (variant == kByBlas) return tuned > 0 ? tuned_blas : blas;
+    return 10.0F + static_cast<float>(variant);
   }
   Result<float> time_of(int32_t variant) {
     ++timed;
@@ -181,10 +185,37 @@ TEST_F(LinearChoiceTest, TheNextStartTimesNothing) {
   FakeTimes others;  // which would have it choose otherwise
   const LinearChoice second = start(others, {1, 128, 256});
   EXPECT_EQ(others.timed, 0);
-  EXPECT_EQ(others.tuned, times.tuned);  // the BLAS keeps its own
   for (const int32_t rows : {1, 128, 256}) {
     EXPECT_EQ(variants(second, rows), variants(first, rows)) << rows;
   }
+}
+
+TEST_F(LinearChoiceTest, ABlasFarBehindIsNotTunedForFewRows) {
+  FakeTimes far;
+  far.tuned_blas = 1.0F;  // as nobody will know
+  EXPECT_EQ(variants(start(far, {1}), 1), (std::vector<int32_t>{0, 0, 0, 0, 0}));
+  EXPECT_EQ(far.tuned, 0);
+
+  std::filesystem::remove_all(folder_.path());
+  FakeTimes near;
+  near.blas = 12.0F;
+  near.tuned_blas = 9.0F;
+  EXPECT_EQ(variants(start(near, {1}), 1), (std::vector<int32_t>(5, kByBlas)));
+  EXPECT_EQ(near.tuned, 5);
+}
+
+TEST_F(LinearChoiceTest, TheBlasIsTunedWhereItServes) {
+  FakeTimes times;
+  times.blas = times.tuned_blas = 9.0F;
+  const LinearChoice first = start(times, {1, 128});
+  EXPECT_EQ(variants(first, 1), (std::vector<int32_t>(5, kByBlas)));
+  EXPECT_EQ(variants(first, 128), (std::vector<int32_t>(5, kByBlas)));
+  // And by the next start, in case its own choices were not kept; not for logits of 128 rows, of
+  // which there are at most 64.
+  FakeTimes others;
+  start(others, {1, 128});
+  EXPECT_EQ(others.timed, 0);
+  EXPECT_EQ(others.tuned, 5 + 4);
 }
 
 TEST_F(LinearChoiceTest, WhatIsNewIsTimedAndKeptBesides) {
