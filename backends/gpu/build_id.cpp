@@ -56,14 +56,12 @@ struct Search {
 int look_at(dl_phdr_info* object, size_t, void* data) {
   auto* search = static_cast<Search*>(data);
   const std::span segments(object->dlpi_phdr, object->dlpi_phnum);
-  const auto begin = [&](const ElfW(Phdr) & segment) {
-    return object->dlpi_addr + segment.p_vaddr;
-  };
+  const auto begin = [&](const auto& segment) { return object->dlpi_addr + segment.p_vaddr; };
   const bool own = std::any_of(segments.begin(), segments.end(), [&](const auto& segment) {
     return segment.p_type == PT_LOAD && search->address - begin(segment) < segment.p_memsz;
   });
   if (!own) return 0;
-  for (const ElfW(Phdr) & segment : segments) {
+  for (const auto& segment : segments) {
     if (segment.p_type != PT_NOTE || !search->found.empty()) continue;
     search->found =
         build_id_in(reinterpret_cast<const unsigned char*>(begin(segment)), segment.p_memsz);
