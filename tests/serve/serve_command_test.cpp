@@ -58,14 +58,18 @@ std::string text_of(const HttpAnswer& answer) {
   return body["choices"][0]["text"];
 }
 
-// Whether so many requests ran or waited at once, within this time.
-bool saw_unfinished(int32_t port, double requests, double seconds) {
+// Whether so many requests ran or waited at once, within this time. The server must not end.
+bool saw_unfinished(ServeProcess& server, double requests, double seconds) {
+  const int32_t port = server.port();
   const Clock::time_point start = Clock::now();
   while (seconds_since(start) < seconds) {
     if (metric(port, "num_requests_running{") + metric(port, "num_requests_waiting{") >= requests) {
       return true;
     }
-    usleep(10'000);
+    if (server.wait(0.01)) {
+      ADD_FAILURE() << server.log();
+      return false;
+    }
   }
   return false;
 }
@@ -203,7 +207,7 @@ TEST(ServeCommandTest, SigtermLetsWhatRunsEndAndExitsWithZero) {
   }
   clients[0].read_until("data: ");
   // On a busy machine they may all have ended before this test gets to look.
-  static_cast<void>(saw_unfinished(port, 1, 1.0));
+  static_cast<void>(saw_unfinished(server, 1, 1.0));
   HttpClient late(port);
   server.send_signal(SIGTERM);
   ASSERT_TRUE(server.wait_for_line("stopping: ")) << server.log();
@@ -261,7 +265,7 @@ TEST(ServeCommandTest, SecondSignalEndsItAtOnce) {
     clients.emplace_back(server.port());
     clients.back().send(http_request("/v1/completions", completion(500).dump()));
   }
-  ASSERT_TRUE(saw_unfinished(server.port(), 14, 20.0)) << server.log();  // ten wait
+  ASSERT_TRUE(saw_unfinished(server, 14, 20.0)) << server.log();  // ten wait
   server.send_signal(SIGTERM);
   ASSERT_TRUE(server.wait_for_line("stopping: ")) << server.log();
   server.send_signal(SIGTERM);
