@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "launch.cuh"
-#include "sm90/cluster.cuh"
 #include "sm90/gated_linear_finish.cuh"
 #include "sm90/gated_linear_produce.cuh"
 #include "sm90/gated_linear_shape.cuh"

@@ -40,7 +40,6 @@ struct SplitGroups {
 template <int kTileN, int kParts_>
 struct SplitShape : TileRing<kTileN, SplitGroups<kTileN, kParts_>::kOtherBytes> {
   using Groups = SplitGroups<kTileN, kParts_>;
-  using Ring = TileRing<kTileN, Groups::kOtherBytes>;
   static constexpr int kParts = kParts_;
 
   static_assert(kParts <= kSplitMost);
