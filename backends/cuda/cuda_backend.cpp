@@ -54,7 +54,6 @@ std::vector<OptionSchema> CudaBackend::option_schema() const {
 
 Status CudaBackend::read_options(const OptionValues& options) {
   set_overlap(gpu::option_value(options, "overlap", "true") != "false");
-  set_tuning_folder(gpu::tuning_folder(options));
   return {};
 }
 

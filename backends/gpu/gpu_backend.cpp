@@ -14,6 +14,7 @@
 #include "gpu_ranks.h"
 #include "gpu_status.h"
 #include "selftest.h"
+#include "tuning_option.h"
 
 namespace encore::gpu {
 namespace {
@@ -104,6 +105,7 @@ Status GpuBackend::init(const OptionValues& options) {
                           number<int32_t>(options, "load_threads", 0, kMaxLoadThreads));
   ENCORE_ASSIGN_OR_RETURN(account_.failing_allocation,
                           number<int64_t>(options, "fail_allocation", 0, kMaxFailingAllocation));
+  tuning_folder_ = gpu::tuning_folder(options);
   ENCORE_RETURN_IF_ERROR(read_options(options));
   const ProbeResult probed = probe();
   if (!probed.usable) return unavailable(probed.reason);

@@ -64,8 +64,7 @@ class GpuBackend : public Backend {
   // Whether kernels may start before the one before has ended; see Launch. They may not unless
   // said.
   void set_overlap(bool overlap) { overlap_ = overlap; }
-  // The folder that keeps what was fastest on a device. Unless said, empty: nothing is kept.
-  void set_tuning_folder(std::filesystem::path folder) { tuning_folder_ = std::move(folder); }
+  // Keeps what was fastest on a device; empty: nothing is kept. Known when options are read.
   const std::filesystem::path& tuning_folder() const { return tuning_folder_; }
 
  private:

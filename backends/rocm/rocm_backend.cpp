@@ -77,7 +77,6 @@ std::vector<std::pair<std::string, int64_t>> RocmBackend::stats() const {
 
 Status RocmBackend::read_options(const OptionValues& options) {
   ENCORE_ASSIGN_OR_RETURN(blas_, parse_blas(gpu::option_value(options, "blas", "auto")));
-  set_tuning_folder(gpu::tuning_folder(options));
   return {};
 }
 
