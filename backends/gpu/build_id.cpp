@@ -10,6 +10,8 @@
 #include <span>
 #include <string_view>
 
+#include "hex.h"
+
 namespace encore::gpu {
 namespace {
 
@@ -19,29 +21,19 @@ size_t aligned(size_t bytes) {
   return (bytes + kNoteAlignment - 1) / kNoteAlignment * kNoteAlignment;
 }
 
-std::string to_hex(const unsigned char* bytes, size_t count) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (size_t i = 0; i < count; ++i) {
-    text += kDigits[bytes[i] / 16];
-    text += kDigits[bytes[i] % 16];
-  }
-  return text;
-}
-
 // Of a segment of notes, which the loader has mapped.
-std::string build_id_in(const unsigned char* notes, size_t bytes) {
+std::string build_id_in(std::span<const std::byte> notes) {
   size_t at = 0;
-  while (at + sizeof(ElfW(Nhdr)) <= bytes) {
+  while (at + sizeof(ElfW(Nhdr)) <= notes.size()) {
     ElfW(Nhdr) note;
-    std::memcpy(&note, notes + at, sizeof(note));
+    std::memcpy(&note, notes.data() + at, sizeof(note));
     const size_t name = at + sizeof(note);
     const size_t content = name + aligned(note.n_namesz);
     const size_t end = content + aligned(note.n_descsz);
-    if (end > bytes) break;
-    const std::string_view owner(reinterpret_cast<const char*>(notes + name), note.n_namesz);
+    if (end > notes.size()) break;
+    const std::string_view owner(reinterpret_cast<const char*>(notes.data() + name), note.n_namesz);
     if (note.n_type == NT_GNU_BUILD_ID && owner == std::string_view("GNU\0", 4)) {
-      return to_hex(notes + content, note.n_descsz);
+      return to_hex(notes.subspan(content, note.n_descsz));
     }
     at = end;
   }
@@ -64,7 +56,7 @@ int look_at(dl_phdr_info* object, size_t, void* data) {
   for (const auto& segment : segments) {
     if (segment.p_type != PT_NOTE || !search->found.empty()) continue;
     search->found =
-        build_id_in(reinterpret_cast<const unsigned char*>(begin(segment)), segment.p_memsz);
+        build_id_in({reinterpret_cast<const std::byte*>(begin(segment)), segment.p_memsz});
   }
   return 1;
 }

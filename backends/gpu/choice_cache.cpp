@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tuning_entries.h"
+
 namespace encore::gpu {
 namespace {
 
@@ -35,17 +37,7 @@ std::optional<std::pair<std::string, std::vector<int32_t>>> choice_of(const json
 }  // namespace
 
 Status ChoiceCache::load() {
-  if (!file_.exists()) return {};
-  ENCORE_ASSIGN_OR_RETURN(const json entries, file_.load());
-  Choices choices;
-  for (const json& entry : entries) {
-    auto choice = choice_of(entry);
-    if (!choice) {
-      return file_.damaged("choice " + std::to_string(choices.size()) + " is malformed");
-    }
-    if (!choices.insert(*std::move(choice)).second) return file_.damaged("a choice stands twice");
-  }
-  choices_ = std::move(choices);
+  ENCORE_RETURN_IF_ERROR(load_entries(file_, "choice", choice_of, &choices_));
   changed_ = false;
   return {};
 }

@@ -9,6 +9,9 @@
 #include <tuple>
 #include <utility>
 
+#include "hex.h"
+#include "tuning_entries.h"
+
 namespace encore::gpu {
 namespace {
 
@@ -18,17 +21,6 @@ constexpr size_t kMaxAlgorithmBytes = 1024;
 
 auto without_m(const ProductShape& shape) {
   return std::tuple(shape.n, shape.k, shape.output, shape.accumulate, shape.bias);
-}
-
-std::string to_hex(const AlgorithmBytes& bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * bytes.size());
-  for (const std::byte byte : bytes) {
-    text += kDigits[std::to_integer<size_t>(byte >> 4)];
-    text += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
-  }
-  return text;
 }
 
 std::optional<AlgorithmBytes> from_hex(const std::string& text) {
@@ -83,22 +75,7 @@ bool TuningCache::Order::operator()(const ProductShape& a, const ProductShape& b
   return std::tuple(without_m(a), a.m) < std::tuple(without_m(b), b.m);
 }
 
-Status TuningCache::load() {
-  if (!file_.exists()) return {};
-  ENCORE_ASSIGN_OR_RETURN(const json entries, file_.load());
-  Choices choices;
-  for (const json& entry : entries) {
-    auto product = product_of(entry);
-    if (!product) {
-      return file_.damaged("product " + std::to_string(choices.size()) + " is malformed");
-    }
-    if (!choices.insert(*std::move(product)).second) {
-      return file_.damaged("a product stands twice");
-    }
-  }
-  choices_ = std::move(choices);
-  return {};
-}
+Status TuningCache::load() { return load_entries(file_, "product", product_of, &choices_); }
 
 Status TuningCache::save() const {
   json products = json::array();

@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "file_text.h"
 #include "temp_folder.h"
 
 namespace encore::gpu {
@@ -131,11 +130,7 @@ class LinearChoiceTest : public ::testing::Test {
   // Exchanges a piece of the file's text.
   void edit(const std::string& from, const std::string& to) {
     const auto path = std::filesystem::directory_iterator(folder_.path())->path();
-    std::ifstream file(path);
-    std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    const size_t at = text.find(from);
-    ASSERT_NE(at, std::string::npos) << from << " is not in " << text;
-    std::ofstream(path) << text.replace(at, from.size(), to);
+    testing::write(path, testing::with(testing::read(path), from, to));
   }
 
   TempFolder folder_;

@@ -19,26 +19,8 @@ namespace encore::gpu {
 
 // For GoogleTest.
 inline void PrintTo(AttentionPath path, std::ostream* to) {
-  switch (path) {
-    case AttentionPath::kPlain:
-      *to << "plain";
-      break;
-    case AttentionPath::kTensor:
-      *to << "tensor";
-      break;
-    case AttentionPath::kHopper:
-      *to << "hopper";
-      break;
-    case AttentionPath::kMfma:
-      *to << "mfma";
-      break;
-    case AttentionPath::kWmma:
-      *to << "wmma";
-      break;
-    case AttentionPath::kMma:
-      *to << "mma";
-      break;
-  }
+  constexpr const char* kNames[] = {"plain", "tensor", "hopper", "mfma", "wmma", "mma"};
+  *to << kNames[static_cast<size_t>(path)];
 }
 
 }  // namespace encore::gpu

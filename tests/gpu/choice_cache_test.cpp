@@ -4,35 +4,23 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "file_text.h"
 #include "temp_folder.h"
 
 namespace encore::gpu {
 namespace {
 
+using testing::read;
 using testing::TempFolder;
+using testing::with;
+using testing::write;
 
 constexpr char kIdentity[] = "Some GPU, sm 9.0, library 130002, build 00ff";
 constexpr char kLayer[] = "128 rows, heads 32/8 of 128: [6144, 4096], [4096, 4096] add";
 constexpr char kLogits[] = "1 rows, heads 32/8 of 128: [1000, 4096] logits";
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-std::string with(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from << " is not in " << text;
-  if (at != std::string::npos) text.replace(at, from.size(), to);
-  return text;
-}
 
 TEST(ChoiceCacheTest, SavedChoicesComeBack) {
   const TempFolder folder;
@@ -98,7 +86,7 @@ TEST(ChoiceCacheTest, DamagedFileIsIgnoredWhole) {
       with(text, kLogits, kLayer),  // twice the same
   };
   for (const std::string& damaged : cases) {
-    std::ofstream(good.path()) << damaged;
+    write(good.path(), damaged);
     ChoiceCache cache(folder.path(), kIdentity);
     const Status status = cache.load();
     EXPECT_EQ(status.code(), StatusCode::kDataLoss) << damaged;

@@ -3,16 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 
+#include "file_text.h"
 #include "temp_folder.h"
 
 namespace encore::gpu {
 namespace {
 
+using testing::read;
 using testing::TempFolder;
+using testing::with;
+using testing::write;
 
 constexpr char kIdentity[] = "Some GPU, sm 9.0, 132 multiprocessors, library 130002";
 
@@ -23,25 +25,6 @@ AlgorithmBytes bytes(std::initializer_list<int> values) {
 }
 
 ProductShape shape(int32_t m, int32_t n = 64, int32_t k = 32) { return {m, n, k}; }
-
-std::string read(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-void write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path) << text;
-}
-
-// The text with one piece of it exchanged.
-std::string with(std::string text, const std::string& from, const std::string& to) {
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from << " is not in " << text;
-  if (at != std::string::npos) text.replace(at, from.size(), to);
-  return text;
-}
 
 TEST(TuningCacheTest, SavedChoicesComeBack) {
   const TempFolder folder;
