@@ -23,7 +23,9 @@ Status load_entries(const TuningFile& file, const std::string& what, const Parse
     if (!entry) {
       return file.damaged(what + " " + std::to_string(loaded.size()) + " is malformed");
     }
-    if (!loaded.insert(*std::move(entry)).second) return file.damaged("a " + what + " stands twice");
+    if (!loaded.insert(*std::move(entry)).second) {
+      return file.damaged("a " + what + " stands twice");
+    }
   }
   *entries = std::move(loaded);
   return {};
