@@ -17,11 +17,13 @@ std::span<const DefectEntry> sampling_defects();
 
 std::span<const DefectEntry> load_defects();         // rules L
 std::span<const DefectEntry> negotiation_defects();  // rules N
-std::span<const DefectEntry> error_defects();  // rules E: error_defects.cpp, process_defects.cpp
+// Rules E: error_defects.cpp, weight_defects.cpp, process_defects.cpp.
+std::span<const DefectEntry> error_defects();
+std::span<const DefectEntry> weight_defects();
 std::span<const DefectEntry> process_defects();
 
-inline constexpr std::array kFamilies = {graph_defects,       capture_defects,  thread_defects,
-                                         model_defects,       sampling_defects, load_defects,
-                                         negotiation_defects, error_defects,    process_defects};
+inline constexpr std::array kFamilies = {
+    graph_defects, capture_defects,     thread_defects, model_defects,  sampling_defects,
+    load_defects,  negotiation_defects, error_defects,  weight_defects, process_defects};
 
 }  // namespace encore::defects

@@ -116,6 +116,30 @@ class LongPrefixLost : public SpoilingRunner {
   }
 };
 
+// A bucket that lacks one row is taken for a full one.
+class DecodeBucketNearlyFull : public SpoilingRunner {
+ public:
+  using SpoilingRunner::SpoilingRunner;
+
+ protected:
+  bool spoils(const ForwardBatch& batch, int32_t bucket) override {
+    constexpr int32_t kSmall = 8;
+    return bucket > kSmall && batch.num_requests() == bucket - 1;
+  }
+};
+
+// Likewise with tokens, in a prompt alone.
+class PrefillBucketNearlyFull : public SpoilingRunner {
+ public:
+  using SpoilingRunner::SpoilingRunner;
+
+ protected:
+  bool spoils(const ForwardBatch& batch, int32_t bucket) override {
+    return batch.num_requests() == 1 && batch.kv_len[0] == bucket - 1 &&
+           batch.num_tokens() == bucket - 1;
+  }
+};
+
 // A batch that fills its bucket exactly is given the next larger one.
 class BucketOffByOne : public ForwardingRunner {
  public:
@@ -213,6 +237,8 @@ std::span<const DefectEntry> graph_defects() {
       defect<WrappingDecode<StaleRows>>("stale_rows"),
       defect<WrappingPrefill<DependsOnRequests>>("depends_on_requests"),
       defect<WrappingPrefill<LongPrefixLost>>("long_prefix_lost"),
+      defect<WrappingDecode<DecodeBucketNearlyFull>>("decode_bucket_nearly_full"),
+      defect<WrappingPrefill<PrefillBucketNearlyFull>>("prefill_bucket_nearly_full"),
       defect<WrappingDecode<BucketOffByOne>>("bucket_off_by_one"),
       defect<WrappingPrefill<TooLargeAccepted>>("too_large_accepted"),
       defect<WrappingDecode<PoisonShows>>("poison_shows"),

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "defect_families.h"
 
@@ -27,6 +29,21 @@ void start_sleeper() {
   ::pthread_attr_destroy(&attributes);
 }
 
+// The kit checks with devices hidden, too.
+void reason_empty(encore_backend_table* table, const encore_host_info* host) {
+  static_cast<void>(host);
+  static auto* const sound = table->probe;
+  table->probe = [](encore_backend* backend, encore_probe_result* result,
+                    encore_error* error) -> encore_status {
+    const encore_status status = sound(backend, result, error);
+    const char* const devices = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (devices == nullptr || *devices != '\0') return status;
+    result->usable = 0;
+    result->reason_size = 0;
+    return status;
+  };
+}
+
 // The entry function starts a thread.
 void thread_at_entry(encore_backend_table* table, const encore_host_info* host) {
   static_cast<void>(table);
@@ -41,6 +58,42 @@ void changing_table(encore_backend_table* table, const encore_host_info* host) {
   static std::atomic<int32_t> calls = 0;
   if (++calls > 1) table->selftest = nullptr;
 }
+
+class InitRefused final : public Defect {
+ public:
+  Status init(Backend& backend, const OptionValues& options) override {
+    static_cast<void>(backend);
+    static_cast<void>(options);
+    return unavailable("it is not a good day");
+  }
+};
+
+// Plugins of the same make share a name in the process, and what it stands for goes with the one
+// that owns it: the first that came, or the last.
+template <bool kLastOwns>
+class SharesName final : public Defect {
+ public:
+  Status init(Backend& backend, const OptionValues& options) override {
+    if (kLastOwns || std::getenv(kName) == nullptr) ::setenv(kName, own_name().c_str(), 1);
+    return Defect::init(backend, options);
+  }
+  void shutdown(Backend& backend) override {
+    const char* const owner = std::getenv(kName);
+    if (owner != nullptr && owner == own_name()) ::unsetenv(kName);
+    Defect::shutdown(backend);
+  }
+  Result<std::unique_ptr<Model>> load_model(Backend& backend, int32_t device, const ModelSpec& spec,
+                                            const WeightSource& weights,
+                                            const LoadOptions& options) override {
+    if (std::getenv(kName) == nullptr) return internal_error("the shared memory is gone");
+    return Defect::load_model(backend, device, spec, weights, options);
+  }
+
+ private:
+  static constexpr const char* kName = "ENCORE_TEST_SHARED_NAME";
+
+  std::string own_name() const { return std::to_string(reinterpret_cast<uintptr_t>(this)); }
+};
 
 class ThreadLeaked final : public Defect {
  public:
@@ -113,10 +166,18 @@ class AbortsAtExit final : public Defect {
 
 std::span<const DefectEntry> load_defects() {
   static const DefectEntry entries[] = {
-      {"thread_at_entry", nullptr, thread_at_entry}, {"changing_table", nullptr, changing_table},
-      defect<ThreadLeaked>("thread_leaked"),         defect<DescriptorLeaked>("descriptor_leaked"),
-      defect<MemoryLeaked>("memory_leaked"),         defect<WorksOnce>("works_once"),
-      defect<PrintsGreeting>("prints_greeting"),     defect<AbortsAtExit>("aborts_at_exit"),
+      {"reason_empty", nullptr, reason_empty},
+      defect<InitRefused>("init_refused"),
+      defect<SharesName<false>>("first_owns_the_name"),
+      defect<SharesName<true>>("last_owns_the_name"),
+      {"thread_at_entry", nullptr, thread_at_entry},
+      {"changing_table", nullptr, changing_table},
+      defect<ThreadLeaked>("thread_leaked"),
+      defect<DescriptorLeaked>("descriptor_leaked"),
+      defect<MemoryLeaked>("memory_leaked"),
+      defect<WorksOnce>("works_once"),
+      defect<PrintsGreeting>("prints_greeting"),
+      defect<AbortsAtExit>("aborts_at_exit"),
   };
   return entries;
 }

@@ -26,6 +26,26 @@ class LastOfEquals : public EditingRunner {
   }
 };
 
+// Once a text is long the second best token is chosen now and then.
+class TextDrifts : public EditingRunner {
+ public:
+  using EditingRunner::EditingRunner;
+
+ protected:
+  void finish(const EditedBatch& original, const StepOutput& output) override {
+    constexpr int32_t kLong = 35;
+    const bool text = original.kv_len.size() == 1 && original.count_of(0) == 1;
+    if (!text || original.kv_len[0] < kLong || original.sampling[0].temperature > 0.0F) return;
+    const std::span<float> logits = logits_of(output, 0);
+    if (logits.empty() || output.tokens[0] < 0) return;
+    const auto chosen = logits.begin() + output.tokens[0];
+    const auto before = std::max_element(logits.begin(), chosen);
+    const auto after = std::max_element(chosen + 1, logits.end());
+    const bool earlier = after == logits.end() || (before != chosen && *before > *after);
+    output.tokens[0] = static_cast<int32_t>((earlier ? before : after) - logits.begin());
+  }
+};
+
 // A small temperature divides by nearly nothing, and the first token comes out (known fault S1).
 class SmallTemperature : public EditingRunner {
  public:
@@ -187,6 +207,7 @@ class NanStays : public EditingRunner {
 std::span<const DefectEntry> sampling_defects() {
   static const DefectEntry entries[] = {
       defect<WrapsAll<LastOfEquals>>("last_of_equals"),
+      defect<WrapsAll<TextDrifts>>("text_drifts"),
       defect<WrapsAll<SmallTemperature>>("small_temperature"),
       defect<WrapsAll<StreamOfTheRow>>("stream_of_the_row"),
       defect<WrapsAll<TemperatureIgnored>>("temperature_ignored"),

@@ -27,3 +27,10 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
   encore_static_defect(text_relocation S05 SOURCE text_relocation.c LINK_OPTIONS LINKER:-z,notext)
 endif()
 encore_static_defect(writable_code S06 SOURCE writable_code.c)
+encore_static_defect(private_symbol S07 SOURCE private_symbol.c)
+
+# Found because a library that the plugin does not name is in the process already.
+add_library(encore_test_of_the_host SHARED static/symbol_of_the_host.c)
+encore_static_defect(unnamed_symbol L11 SOURCE unnamed_symbol.c LINK_OPTIONS LINKER:-z,undefs)
+set_property(TEST Defects.unnamed_symbol APPEND PROPERTY ENVIRONMENT
+  LD_PRELOAD=$<TARGET_FILE:encore_test_of_the_host>)
