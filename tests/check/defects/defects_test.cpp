@@ -1,9 +1,11 @@
 // Runs the conformance kit on a plugin and checks which rules fail.
 //
 //   encore_defects_test CHECK_PROGRAM PLUGIN RULE|none
+//   encore_defects_test CHECK_PROGRAM --covered RULE...
 //
 // Ends with 0 if the kit fails exactly that rule of its family; of all rules, if the environment
-// has ENCORE_ALL_RULES, which takes three times as long.
+// has ENCORE_ALL_RULES, which takes three times as long. The second form ends with 0 if the kit
+// has no rule but those and the rules P, which cannot fail.
 #include <sys/wait.h>
 
 #include <array>
@@ -11,7 +13,10 @@
 #include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -20,12 +25,7 @@ struct Run {
   int exit_code = -1;
 };
 
-// REQUIRES: no argument holds a quote; they come from CMake.
-Run run_kit(const std::string& program, const std::string& plugin, const std::string& rules) {
-  // The machine may be busy with other tests: one thread each, and time enough. Rules P are left
-  // out: they take time and cannot fail by a figure.
-  const std::string command = "'" + program + "' --rules " + rules + " --quick --option threads=1" +
-                              " --time-factor 10 --format json -- '" + plugin + "'";
+Run run_command(const std::string& command) {
   Run run;
   FILE* const pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return run;
@@ -37,6 +37,31 @@ Run run_kit(const std::string& program, const std::string& plugin, const std::st
   const int status = ::pclose(pipe);
   if (WIFEXITED(status)) run.exit_code = WEXITSTATUS(status);
   return run;
+}
+
+// REQUIRES: no argument holds a quote; they come from CMake.
+Run run_kit(const std::string& program, const std::string& plugin, const std::string& rules) {
+  // The machine may be busy with other tests: one thread each, and time enough. Rules P are left
+  // out: they take time and cannot fail by a figure.
+  return run_command("'" + program + "' --rules " + rules + " --quick --option threads=1" +
+                     " --time-factor 10 --format json -- '" + plugin + "'");
+}
+
+// 0 if each rule that the kit lists is among `covered`, or cannot fail.
+int judge_cover(const std::string& program, const std::set<std::string>& covered) {
+  const Run run = run_command("'" + program + "' --list");
+  std::istringstream lines(run.output);
+  int listed = 0;
+  int missing = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string id = line.substr(0, line.find(' '));
+    ++listed;
+    if (id.empty() || id[0] == 'P' || covered.count(id) > 0) continue;
+    std::printf("no defect is seeded that %s must find\n", line.c_str());
+    ++missing;
+  }
+  std::printf("%d rules are listed, %zu have a defect\n", listed, covered.size());
+  return run.exit_code == 0 && listed > 0 && missing == 0 ? 0 : 1;
 }
 
 // The number of rules that did not end as they should; each is printed.
@@ -82,11 +107,13 @@ int judge(const std::string& program, const std::string& plugin, const std::stri
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
+  const bool covered = argc > 3 && std::string_view(argv[2]) == "--covered";
+  if (argc != 4 && !covered) {
     std::fprintf(stderr, "usage: encore_defects_test CHECK_PROGRAM PLUGIN RULE|none\n");
     return 2;
   }
   try {
+    if (covered) return judge_cover(argv[1], {argv + 3, argv + argc});
     return judge(argv[1], argv[2], argv[3]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "the kit's report makes no sense: %s\n", error.what());

@@ -49,8 +49,7 @@ class PretendsWeights final : public Defect {
                                             const WeightSource& weights,
                                             const LoadOptions& options) override {
     // Models borrow it.
-    const WeightSource& source =
-        sources_.emplace_back(weights, pretended(spec, weights.weights()));
+    const WeightSource& source = sources_.emplace_back(weights, pretended(spec, weights.weights()));
     return Defect::load_model(backend, device, spec, source, options);
   }
 
