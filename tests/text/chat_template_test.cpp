@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -232,6 +233,43 @@ TEST_F(ChatTemplateTest, SyntaxErrorNamesTheLine) {
 TEST_F(ChatTemplateTest, SandboxRefusesPythonInternals) {
   EXPECT_THAT(error_of("{{ messages.__class__.__mro__ }}", user("x").dump()),
               HasSubstr("SecurityError"));
+}
+
+// Ten thousand million turns: hours.
+constexpr const char* kEndless =
+    "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}";
+
+TEST_F(ChatTemplateTest, EndlessRenderIsEnded) {
+  // Not in the conversations that create() tries.
+  const std::string source = "{% if messages[0].content == 'go' %}" + std::string(kEndless) +
+                             "{% endif %}{{ messages[0].content }}";
+  const auto chat = ChatTemplate::create(source, *tokenizer_, ENCORE_CHAT_TEMPLATE_LIBRARY,
+                                         std::chrono::milliseconds(200));
+  ASSERT_TRUE(chat.ok()) << chat.status().to_string();
+  const auto prompt = (*chat)->render(user("go").dump());
+  ASSERT_FALSE(prompt.ok());
+  EXPECT_EQ(prompt.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(prompt.status().message(), "the chat template was still at work after 0.2 s");
+  const auto next = (*chat)->render(user("stay").dump());
+  ASSERT_TRUE(next.ok()) << next.status().to_string();
+  EXPECT_EQ(next->text, "stay");
+}
+
+TEST_F(ChatTemplateTest, TemplateThatNeverEndsIsRefused) {
+  const auto chat = ChatTemplate::create(kEndless, *tokenizer_, ENCORE_CHAT_TEMPLATE_LIBRARY,
+                                         std::chrono::milliseconds(200));
+  ASSERT_FALSE(chat.ok());
+  EXPECT_EQ(chat.status().message(), "the chat template was still at work after 0.2 s");
+}
+
+TEST_F(ChatTemplateTest, EndlessNumbersAreRefused) {
+  EXPECT_THAT(error_of("{{ 9 ** 99999999 }}", user("x").dump()), HasSubstr("4096 bits"));
+  EXPECT_THAT(error_of("{% set n = namespace(x=10) %}{% for i in range(60) %}"
+                       "{% set n.x = n.x * n.x %}{% endfor %}",
+                       user("x").dump()),
+              HasSubstr("4096 bits"));
+  ids_of("{{ 2 ** 10 * 3 }} {{ 'ab' * 2 }} {{ 2 ** -1 }} {{ 1.5 * 2 }}", user("x"));
+  EXPECT_EQ(text_, "3072 abab 0.5 3.0");
 }
 
 TEST_F(ChatTemplateTest, BadMessagesAreNamed) {

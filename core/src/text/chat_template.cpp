@@ -91,14 +91,16 @@ Result<std::string> find_chat_template_library() {
 
 Result<std::unique_ptr<ChatTemplate>> ChatTemplate::create(std::string_view source,
                                                            const Tokenizer& tokenizer,
-                                                           const std::string& library_path) {
+                                                           const std::string& library_path,
+                                                           std::chrono::milliseconds time_limit) {
   ENCORE_ASSIGN_OR_RETURN(const Library* library, Library::load(library_path));
   Outcome outcome;
   const LibrarySink sink = outcome.sink();
   const std::string special = special_as_json(tokenizer);
   const std::string control = control_as_json(tokenizer);
   LibraryTemplate* handle =
-      library->api->create(as_text(source), as_text(special), as_text(control), &sink);
+      library->api->create(as_text(source), as_text(special), as_text(control),
+                           std::chrono::duration<double>(time_limit).count(), &sink);
   if (handle == nullptr) return invalid_argument(std::move(outcome.error));
   return std::unique_ptr<ChatTemplate>(new ChatTemplate(library, handle));
 }

@@ -1,6 +1,7 @@
 // A model's own chat template: messages in, prompt out.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,12 +38,13 @@ struct RenderOptions {
 // takes 0.1 to 0.3 s, and stays.
 class ChatTemplate {
  public:
-  // Special tokens and their names come from the tokenizer, which is not kept.
-  // Errors: kInvalidArgument for a template that does not parse, with its line; kNotFound or
-  // kUnavailable if the library or Jinja2 is missing, with the remedy.
-  static Result<std::unique_ptr<ChatTemplate>> create(std::string_view source,
-                                                      const Tokenizer& tokenizer,
-                                                      const std::string& library_path);
+  // Special tokens and their names come from the tokenizer, which is not kept. A template that is
+  // still at work after `time_limit` fails, here or in render().
+  // Errors: kInvalidArgument for a template that does not parse, with its line, or does not end;
+  // kNotFound or kUnavailable if the library or Jinja2 is missing, with the remedy.
+  static Result<std::unique_ptr<ChatTemplate>> create(
+      std::string_view source, const Tokenizer& tokenizer, const std::string& library_path,
+      std::chrono::milliseconds time_limit = std::chrono::seconds(10));
 
   ~ChatTemplate();
   ChatTemplate(const ChatTemplate&) = delete;
@@ -50,8 +52,8 @@ class ChatTemplate {
 
   // The prompt, for Tokenizer::encode_prompt. `messages_json` is an array of
   // {"role": ..., "content": ...}.
-  // Errors: kInvalidArgument for malformed messages and for a template that fails or raises, with
-  // the template's own message.
+  // Errors: kInvalidArgument for malformed messages and for a template that fails, raises or does
+  // not end, with the template's own message.
   Result<PromptText> render(std::string_view messages_json,
                             const RenderOptions& options = {}) const;
 

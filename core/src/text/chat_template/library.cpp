@@ -77,6 +77,10 @@ py::module_& renderer_module() {
     const py::object builtins = py::module_::import("builtins");
     const py::object code = builtins.attr("compile")(kRendererSource, "renderer.py", "exec");
     fresh.attr("__dict__")["__builtins__"] = builtins;
+    fresh.attr("raise_in_thread") =
+        py::cpp_function([](unsigned long thread, const py::object& what) {
+          PyThreadState_SetAsyncExc(thread, what.ptr());
+        });
     builtins.attr("exec")(code, fresh.attr("__dict__"));
     module = new py::module_(std::move(fresh));
   }
@@ -89,13 +93,13 @@ void ensure_python() {
 }
 
 LibraryTemplate* create(LibraryText source, LibraryText special_json, LibraryText control_json,
-                        const LibrarySink* sink) {
+                        double seconds, const LibrarySink* sink) {
   try {
     ensure_python();
     const py::gil_scoped_acquire lock;
     try {
       const py::tuple made = renderer_module().attr("create")(as_str(source), as_str(special_json),
-                                                              as_str(control_json));
+                                                              as_str(control_json), seconds);
       if (!made[0].is_none()) return new LibraryTemplate{made[0]};
       fail(sink, made[1].cast<std::string>());
     } catch (const py::error_already_set& e) {

@@ -31,9 +31,9 @@ struct LibraryApi {
   uint32_t version;  // kLibraryVersion
 
   // Null on failure, which `sink` is told. special_json: object of names to texts; control_json:
-  // array of texts. The caller frees the result.
+  // array of texts; seconds: that this, and each render, may take. The caller frees the result.
   LibraryTemplate* (*create)(LibraryText source, LibraryText special_json, LibraryText control_json,
-                             const LibrarySink* sink);
+                             double seconds, const LibrarySink* sink);
 
   // Calls `rendered` or `failed`, once. tools_json and variables_json may be empty.
   void (*render)(LibraryTemplate* self, LibraryText messages_json, LibraryText tools_json,
@@ -43,7 +43,7 @@ struct LibraryApi {
   void (*free)(LibraryTemplate* self);
 };
 
-inline constexpr uint32_t kLibraryVersion = 1;
+inline constexpr uint32_t kLibraryVersion = 2;
 inline constexpr const char* kLibraryEntry = "encore_chat_template_entry";
 using LibraryEntryFunction = const LibraryApi* (*)();
 

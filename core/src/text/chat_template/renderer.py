@@ -11,8 +11,12 @@ looks for control tokens inside content does not find them.
 Some templates build tokens from parts ('<|' + role + '|>'). Those tokens are found when the template
 is created, by rendering harmless conversations; for them alone, the token's text counts too, except
 where an input spells it whole.
+
+A template comes with a model, from anybody: the sandbox keeps it from Python, and it may compute
+neither without end (time_limit) nor with endless numbers (Sandbox).
 """
 
+import contextlib
 import datetime
 import json
 import re
@@ -28,6 +32,7 @@ PRIVATE_USE = re.compile("[\U000f0000-\U0010ffff]")
 MARKS_FIRST, MARKS_LAST, MARKS_PER_TEMPLATE = 0xF0000, 0x10FFFD, 2048
 REASONING_NAMES = ("reasoning_content", "thinking", "reasoning")  # the first is what templates read
 FIXED_NAMES = ("messages", "tools", "documents", "add_generation_prompt")
+MAX_NUMBER_BITS = 4096
 
 
 class Refusal(Exception):
@@ -36,6 +41,34 @@ class Refusal(Exception):
 
 class Raised(jinja2.TemplateError):
     """The template called raise_exception."""
+
+
+class TooLong(BaseException):
+    """Raised in a thread that is still rendering at the end of its time. No `except Exception` of a
+    template's machinery catches it."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds):
+    """Ends the block with TooLong. One operation of Python is never interrupted."""
+    thread = threading.get_ident()
+    lock = threading.Lock()
+    done = False
+
+    def end():
+        with lock:
+            if not done:
+                raise_in_thread(thread, TooLong)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with lock:
+            done = True
+        timer.cancel()  # a call, before which TooLong comes if it was sent
 
 
 class GenerationTag(jinja2.ext.Extension):
@@ -95,8 +128,23 @@ def strftime_now(form):
     return datetime.datetime.now().strftime(form)
 
 
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Refuses the numbers with which one operation of Python could go on for ever."""
+
+    intercepted_binops = frozenset(("*", "**"))
+
+    def call_binop(self, context, operator, left, right):
+        if isinstance(left, int) and isinstance(right, int):
+            bits = left.bit_length() * right if operator == "**" else (
+                left.bit_length() + right.bit_length())
+            if bits > MAX_NUMBER_BITS:
+                raise jinja2.exceptions.SecurityError(
+                    f"a number of more than {MAX_NUMBER_BITS} bits")
+        return super().call_binop(context, operator, left, right)
+
+
 def make_environment():
-    environment = ImmutableSandboxedEnvironment(
+    environment = Sandbox(
         trim_blocks=True, lstrip_blocks=True,
         extensions=[GenerationTag, jinja2.ext.loopcontrols])
     environment.filters["tojson"] = tojson
@@ -168,7 +216,8 @@ class Compiled:
 class Renderer:
     """One template. Any thread may render; one does at a time."""
 
-    def __init__(self, source, special_json, control_json):
+    def __init__(self, source, special_json, control_json, seconds):
+        self.seconds = seconds  # for one render
         self.lock = threading.Lock()
         self.environment = make_environment()
         self.source = source
@@ -383,18 +432,27 @@ def parse_call(call):
     return dict(call, function=dict(function, arguments=parsed))
 
 
-def create(source, special_json, control_json):
+def too_long(seconds):
+    return f"the chat template was still at work after {seconds:g} s"
+
+
+def create(source, special_json, control_json, seconds):
     try:
-        return Renderer(source, special_json, control_json), ""
+        with time_limit(seconds):
+            return Renderer(source, special_json, control_json, seconds), ""
     except Refusal as refusal:
         return None, str(refusal)
+    except TooLong:
+        return None, too_long(seconds)
 
 
 def render(renderer, messages, tools, reply, variables):
     """(bytes, ranges, "") or (None, None, message)."""
     try:
-        with renderer.lock:
+        with renderer.lock, time_limit(renderer.seconds):
             text, ranges = renderer.render(messages, tools, reply, variables)
         return text, ranges, ""
     except Refusal as refusal:
         return None, None, str(refusal)
+    except TooLong:
+        return None, None, too_long(renderer.seconds)
