@@ -2,6 +2,8 @@
 // Ranks of a model share them out.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -43,7 +45,7 @@ class CpuBackend final : public Backend {
   std::vector<int32_t> processors_;  // one for each thread
   bool pin_ = true;
   std::shared_ptr<ThreadTeam> team_;
-  int64_t models_loaded_ = 0;
+  std::atomic<int64_t> models_loaded_ = 0;
 };
 
 }  // namespace encore::cpu

@@ -42,11 +42,18 @@ Status GuardedMemory::check(Device& device) const {
                         std::to_string(offset) + " of " + std::to_string(bytes_));
 }
 
+void GuardList::add(const GuardedMemory* memory) {
+  const std::lock_guard lock(mutex_);
+  members_.push_back(memory);
+}
+
 void GuardList::remove(const GuardedMemory* memory) {
+  const std::lock_guard lock(mutex_);
   members_.erase(std::remove(members_.begin(), members_.end(), memory), members_.end());
 }
 
 Status GuardList::check(Device& device) const {
+  const std::lock_guard lock(mutex_);
   for (const GuardedMemory* memory : members_) ENCORE_RETURN_IF_ERROR(memory->check(device));
   return {};
 }

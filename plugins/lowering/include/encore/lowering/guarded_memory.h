@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -48,15 +49,17 @@ class GuardedMemory {
   std::unique_ptr<DeviceMemoryBlock> block_;
 };
 
-// All guarded memory of a model. Outlives every GuardedMemory made with it.
+// All guarded memory of a model. Outlives every GuardedMemory made with it. Any thread: a KV cache
+// may be freed while another is made.
 class GuardList {
  public:
-  void add(const GuardedMemory* memory) { members_.push_back(memory); }
+  void add(const GuardedMemory* memory);
   void remove(const GuardedMemory* memory);
   // Errors: the first damaged member's.
   Status check(Device& device) const;
 
  private:
+  mutable std::mutex mutex_;
   std::vector<const GuardedMemory*> members_;
 };
 
