@@ -167,8 +167,8 @@ Result<int64_t> GpuOps::reserve_workspace(const ModelSpec& spec,
   const int64_t gate_up = place(tokens * 2 * spec.intermediate_size * 2);
   const int64_t sumsq = place(int64_t{kDecodeLinearMaxRows} * kDecodeLinearMaxSumsq * 4);
   const int64_t attention = place(most_attention_bytes(spec, request, settings_.device));
-  const int64_t sample = place(static_cast<int64_t>(
-      sample_workspace_bytes(request.max_logit_rows, static_cast<int32_t>(spec.vocab_size))));
+  const int64_t sample = place(
+      static_cast<int64_t>(sample_workspace_bytes(request.max_logit_rows, request.logit_columns)));
   if (total > workspace_bytes_) {
     ENCORE_ASSIGN_OR_RETURN(made.block, allocate_device(account_, total, "the workspace"));
     std::byte* base = made.block->data();

@@ -112,13 +112,25 @@ TEST(ShardedWeights, ATiedHeadIsAWeightOfItsOwn) {
             cut(read_all(source, "embed.weight"), 256, 128, 128, 0, 256));
 }
 
-TEST(ShardedWeights, AVocabularyThatDividesUnevenlyLeavesTheHeadWhole) {
+// 136 rows each: the second rank has 124 of the 260.
+TEST(ShardedWeights, ZerosFollowAVocabularyThatDividesUnevenly) {
   ModelSpec spec = small_spec();
   spec.vocab_size = 260;
   const RandomWeights source(spec, DType::kF32);
   auto part = ShardedWeights::create(source, spec, {1, 2});
   ASSERT_TRUE(part.ok());
-  EXPECT_EQ(read_all(**part, "head.weight"), read_all(source, "head.weight"));
+  const auto index = static_cast<size_t>(find_weight(**part, "head.weight"));
+  EXPECT_EQ((*part)->weights()[index].shape[0], 136);
+  EXPECT_EQ((*part)->map(index), nullptr);
+  std::vector<std::byte> expected = cut(read_all(source, "head.weight"), 256, 136, 124, 0, 256);
+  expected.resize(size_t{136} * 256);
+  EXPECT_EQ(read_all(**part, "head.weight"), expected);
+  std::vector<std::byte> across(512);
+  ASSERT_TRUE((*part)->read(index, 124 * 256 - 256, across).ok());
+  EXPECT_TRUE(std::equal(across.begin(), across.end(), expected.begin() + 124 * 256 - 256));
+  auto first = ShardedWeights::create(source, spec, {0, 2});
+  ASSERT_TRUE(first.ok());
+  EXPECT_NE((*first)->map(static_cast<size_t>(find_weight(**first, "head.weight"))), nullptr);
 }
 
 void expect_refused(const Status& status, std::initializer_list<const char*> numbers) {

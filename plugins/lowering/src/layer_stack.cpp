@@ -108,11 +108,11 @@ ActivationPlan::ActivationPlan(const ModelSpec& spec, const Shard& shard, DType 
   }
   add("head_hidden", &A::head_hidden, logit_rows, spec.hidden_size, width, head_begins, kFinalNorm);
   add("head_normed", &A::head_normed, logit_rows, spec.hidden_size, width, head_begins, kHead);
-  const int64_t part_rows = head_rows(spec, shard);
-  if (part_rows != spec.vocab_size) {
-    add("part logits", &A::part_logits, logit_rows, part_rows, sizeof(float), kHead, kGatherLogits);
+  if (shard.num_ranks > 1) {
+    add("part logits", &A::part_logits, logit_rows, head_rows(spec, shard), sizeof(float), kHead,
+        kGatherLogits);
   }
-  add("logits", &A::logits, logit_rows, spec.vocab_size, sizeof(float), kHead, kSample);
+  add("logits", &A::logits, logit_rows, logit_columns(spec, shard), sizeof(float), kHead, kSample);
   arena_.solve();
 }
 

@@ -126,7 +126,8 @@ Result<MemoryPlan> LoweredModel::plan_memory(const KvOptions& kv, const CaptureO
       StepContext::planned_bytes(*device_, *stack_, info, {limits, options.poison, options.guards});
   int64_t added_bytes = 0;
   ENCORE_RETURN_IF_ERROR(
-      device_->grow_workspace(spec, StepContext::workspace_of(limits), &added_bytes).status());
+      device_->grow_workspace(spec, StepContext::workspace_of(limits, *stack_), &added_bytes)
+          .status());
   planned_workspace_bytes_ += added_bytes;
   const auto count = [](const std::vector<int32_t>& given, const std::vector<int32_t>& defaults) {
     return static_cast<int64_t>(given.empty() ? defaults.size() : given.size());

@@ -37,7 +37,7 @@ Result<ModelSpec> shard_spec(const ModelSpec& spec, const Shard& shard) {
   part.num_kv_heads = replicated ? 1 : spec.num_kv_heads / ranks;
   part.intermediate_size = spec.intermediate_size / ranks;
   // A rank's rows of a tied head are a weight of their own.
-  if (head_rows(spec, shard) != spec.vocab_size) part.tied_embeddings = false;
+  if (ranks > 1) part.tied_embeddings = false;
   return part;
 }
 

@@ -51,7 +51,7 @@ Status ShardedWeights::add(size_t index, const ModelSpec& spec, const ModelSpec&
     }
   } else if (leaf == "head") {
     const int64_t rows = head_rows(spec, shard_);
-    add_rows(index, whole.name, rows == spec.vocab_size ? 0 : shard_.rank * rows, rows);
+    add_rows(index, whole.name, shard_.rank * rows, rows);
   } else {
     add_whole(index, false);
     if (leaf == "embed" && spec.tied_embeddings && !part.tied_embeddings) {
@@ -65,11 +65,13 @@ Status ShardedWeights::add(size_t index, const ModelSpec& spec, const ModelSpec&
 void ShardedWeights::add_rows(size_t index, std::string name, int64_t begin, int64_t count) {
   WeightInfo info = source_.weights()[index];
   const int64_t row_bytes = info.bytes / info.shape[0];
+  const int64_t live_rows = std::clamp<int64_t>(info.shape[0] - begin, 0, count);
   info.name = std::move(name);
   info.shape[0] = count;
   info.bytes = count * row_bytes;
   infos_.push_back(std::move(info));
-  slices_.push_back({.source = index, .offset = begin * row_bytes});
+  slices_.push_back(
+      {.source = index, .offset = begin * row_bytes, .live_bytes = live_rows * row_bytes});
 }
 
 Status ShardedWeights::add_columns(size_t index, int64_t begin, int64_t count) {
@@ -91,6 +93,7 @@ Status ShardedWeights::add_columns(size_t index, int64_t begin, int64_t count) {
   slices_.push_back({.source = index,
                      .offset = offset,
                      .by_columns = true,
+                     .live_bytes = infos_.back().bytes,
                      .row_bytes = part_row_bytes,
                      .source_row_bytes = source_row_bytes});
   return {};
@@ -98,12 +101,12 @@ Status ShardedWeights::add_columns(size_t index, int64_t begin, int64_t count) {
 
 void ShardedWeights::add_whole(size_t index, bool zeros) {
   infos_.push_back(source_.weights()[index]);
-  slices_.push_back({.source = index, .zeros = zeros});
+  slices_.push_back({.source = index, .live_bytes = zeros ? 0 : infos_.back().bytes});
 }
 
 const std::byte* ShardedWeights::map(size_t index) const {
   const Slice& slice = slices_[index];
-  if (slice.by_columns || slice.zeros) return nullptr;
+  if (slice.by_columns || slice.live_bytes < infos_[index].bytes) return nullptr;
   const std::byte* whole = source_.map(slice.source);
   return whole == nullptr ? nullptr : whole + slice.offset;
 }
@@ -116,12 +119,12 @@ Status ShardedWeights::read(size_t index, int64_t offset, std::span<std::byte> d
                             std::to_string(offset + size) + " of weight '" + infos_[index].name +
                             "' were asked for; it has " + std::to_string(infos_[index].bytes));
   }
-  if (slice.zeros) {
-    std::fill(destination.begin(), destination.end(), std::byte{0});
-    return {};
-  }
+  const auto live = static_cast<size_t>(std::clamp<int64_t>(slice.live_bytes - offset, 0, size));
+  std::fill(destination.begin() + static_cast<std::ptrdiff_t>(live), destination.end(),
+            std::byte{0});
+  if (live == 0) return {};
   if (slice.by_columns) return read_columns(slice, offset, destination);
-  return source_.read(slice.source, slice.offset + offset, destination);
+  return source_.read(slice.source, slice.offset + offset, destination.first(live));
 }
 
 Status ShardedWeights::read_columns(const Slice& slice, int64_t offset,

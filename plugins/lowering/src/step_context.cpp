@@ -60,8 +60,9 @@ Result<std::unique_ptr<StepContext>> StepContext::create(Device& device, GuardLi
                             limits.max_tokens, limits.max_requests);
   ENCORE_ASSIGN_OR_RETURN(context->arena_, allocate("arena", plan.bytes()));
   int64_t added_bytes = 0;
-  ENCORE_ASSIGN_OR_RETURN(context->workspace_bytes_,
-                          device.grow_workspace(stack.spec(), workspace_of(limits), &added_bytes));
+  ENCORE_ASSIGN_OR_RETURN(
+      context->workspace_bytes_,
+      device.grow_workspace(stack.spec(), workspace_of(limits, stack), &added_bytes));
   const int64_t input_bytes = context->staging_.bytes();
   const int64_t result_bytes = context->layout_.host_bytes;
   for (Slot& slot : context->slots_) {
@@ -165,16 +166,29 @@ Result<Ticket> StepContext::finish(const ForwardBatch& batch, const StepOutput& 
     const int64_t bytes = wants_logprobs ? layout_.host_bytes : layout_.logprobs;
     ENCORE_RETURN_IF_ERROR(device_.copy_out(slot.results->data(), results_->data(), bytes));
   }
-  if (!output.logits.empty()) {
-    ENCORE_RETURN_IF_ERROR(device_.copy_out(reinterpret_cast<std::byte*>(output.logits.data()),
-                                            static_cast<const std::byte*>(logits.data),
-                                            static_cast<int64_t>(output.logits.size_bytes())));
-  }
+  if (!output.logits.empty()) ENCORE_RETURN_IF_ERROR(copy_logits(batch, output, logits));
   ENCORE_ASSIGN_OR_RETURN(slot.mark, device_.mark());
   slot.output = output;
   slot.rows = batch.num_logit_rows();
   slot.ticket = next_ticket_++;
   return slot.ticket;
+}
+
+// Rows lie as close as the caller's unless the ranks' parts are padded.
+Status StepContext::copy_logits(const ForwardBatch& batch, const StepOutput& output,
+                                const Matrix& logits) {
+  auto* to = reinterpret_cast<std::byte*>(output.logits.data());
+  const auto* from = static_cast<const std::byte*>(logits.data);
+  const int64_t row_bytes = stack_.spec().vocab_size * static_cast<int64_t>(sizeof(float));
+  const int64_t from_row_bytes = logits.columns * static_cast<int64_t>(sizeof(float));
+  const bool close = from_row_bytes == row_bytes;
+  const int64_t rows = batch.num_logit_rows();
+  const int64_t bytes = close ? rows * row_bytes : row_bytes;
+  for (int64_t row = 0; row < (close ? 1 : rows); ++row) {
+    ENCORE_RETURN_IF_ERROR(
+        device_.copy_out(to + row * row_bytes, from + row * from_row_bytes, bytes));
+  }
+  return {};
 }
 
 Status StepContext::wait(Ticket ticket, int64_t timeout_us) {

@@ -45,6 +45,7 @@ struct WorkspaceRequest {
   int32_t max_requests = 0;
   int32_t max_context = 0;
   int32_t max_logit_rows = 0;
+  int32_t logit_columns = 0;  // of a row of logits: see shard.h
 };
 
 class Device {
@@ -96,7 +97,8 @@ class Device {
                                  int64_t* added_bytes) {
     WorkspaceRequest grown = largest_workspace_;
     for (const auto size : {&WorkspaceRequest::max_tokens, &WorkspaceRequest::max_requests,
-                            &WorkspaceRequest::max_context, &WorkspaceRequest::max_logit_rows}) {
+                            &WorkspaceRequest::max_context, &WorkspaceRequest::max_logit_rows,
+                            &WorkspaceRequest::logit_columns}) {
       grown.*size = std::max(grown.*size, request.*size);
     }
     Result<int64_t> bytes = reserve_workspace(spec, grown, added_bytes);

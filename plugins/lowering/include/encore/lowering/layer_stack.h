@@ -31,7 +31,7 @@ struct Activations {
   Matrix head_hidden;    // [logit_rows, hidden_size]
   Matrix head_normed;    // [logit_rows, hidden_size]
   Matrix part_logits;    // [logit_rows, head_rows], f32; the logits themselves on one rank
-  Matrix logits;         // [logit_rows, vocab_size], f32
+  Matrix logits;         // [logit_rows, logit_columns], f32; the first vocab_size count
 };
 
 // Where the activations of a step of that many rows lie, relative to the arena's start.
@@ -92,7 +92,7 @@ class LayerStack {
   Status embed(Ops& ops, const Step& step) const;
   // hidden, positions, pages -> hidden, for one layer.
   Status layer(Ops& ops, const Step& step, int32_t index) const;
-  // hidden, rows [r] -> logits [r, vocab_size] -> sampled tokens.
+  // hidden, rows [r] -> logits [r, logit_columns] -> sampled tokens.
   Status head(Ops& ops, const Step& step) const;
   // All three, without a break. Behind the last layer's attention only rows that want logits go on:
   // nobody reads the others. So the last layer's hidden is complete only after layer().

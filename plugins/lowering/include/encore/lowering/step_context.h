@@ -41,8 +41,9 @@ class StepContext {
   static int64_t planned_bytes(const Device& device, const LayerStack& stack, const KvInfo& kv_info,
                                const Options& options);
   // The workspace that create() will ask the device for.
-  static WorkspaceRequest workspace_of(const RunnerLimits& limits) {
-    return {limits.max_tokens, limits.max_requests, limits.max_context, limits.max_requests};
+  static WorkspaceRequest workspace_of(const RunnerLimits& limits, const LayerStack& stack) {
+    return {limits.max_tokens, limits.max_requests, limits.max_context, limits.max_requests,
+            static_cast<int32_t>(logit_columns(stack.spec(), stack.shard()))};
   }
 
   Device& device() { return device_; }
@@ -73,6 +74,8 @@ class StepContext {
   Status wait(Ticket ticket, int64_t timeout_us);
 
  private:
+  Status copy_logits(const ForwardBatch& batch, const StepOutput& output, const Matrix& logits);
+
   struct ResultLayout {
     int64_t tokens, row_status, logprobs, top_tokens, top_logprobs, host_bytes;
     int64_t input_tokens, device_bytes;
