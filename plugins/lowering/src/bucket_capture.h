@@ -20,6 +20,19 @@ inline int64_t microseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
+// Index of the bucket that serves `size`, or that it waits for: the smallest that holds it, but,
+// with padding, of those of which `is_skipped(index)` is false if there is one. -1: none holds it.
+template <typename IsSkipped>
+int32_t serving_bucket(const Buckets& buckets, int32_t size, bool padding,
+                       const IsSkipped& is_skipped) {
+  const int32_t smallest = buckets.find(size, padding);
+  if (smallest < 0 || !padding) return smallest;
+  for (auto index = static_cast<size_t>(smallest); index < buckets.sizes().size(); ++index) {
+    if (!is_skipped(index)) return static_cast<int32_t>(index);
+  }
+  return smallest;
+}
+
 // Records `build` on the device. A failure inside leaves no capture open.
 template <typename Build>
 Result<std::unique_ptr<DeviceGraph>> record(Device& device, const Build& build) {

@@ -29,6 +29,7 @@ Result<RunnerCapture> DecodeGraphRunner::capture(std::shared_ptr<StepContext> st
   std::unique_ptr<DecodeGraphRunner> runner(
       new DecodeGraphRunner(std::move(step_context), layer_stack, std::move(buckets),
                             options.padding, std::move(observer)));
+  for (Bucket& bucket : runner->captured_) bucket.for_later = options.lazy;
   const auto record = [&](size_t index, int32_t size, BucketReport& bucket) {
     return runner->record_bucket(size, runner->captured_[index], bucket);
   };
@@ -38,6 +39,8 @@ Result<RunnerCapture> DecodeGraphRunner::capture(std::shared_ptr<StepContext> st
 }
 
 Result<CaptureReport> DecodeGraphRunner::capture_bucket(int32_t size) {
+  const int32_t found = buckets_.find(size, false);
+  if (found >= 0) captured_[static_cast<size_t>(found)].for_later = false;
   return capture_later(
       buckets_, size, context(), [&](size_t index) { return captured_[index].graph != nullptr; },
       [&](size_t index, int32_t, BucketReport& report) {
@@ -59,13 +62,18 @@ Status DecodeGraphRunner::record_bucket(int32_t size, Bucket& bucket, BucketRepo
 
 void DecodeGraphRunner::drop_bucket(int32_t size) {
   const int32_t index = buckets_.find(size, false);
-  if (index >= 0) captured_[static_cast<size_t>(index)].graph.reset();
+  if (index < 0) return;
+  captured_[static_cast<size_t>(index)].graph.reset();
+  captured_[static_cast<size_t>(index)].for_later = false;
 }
 
 RunnerCheck DecodeGraphRunner::check_bucket(const ForwardBatch& batch) const {
   if (*observer_) return {Reason::kObserved, 0};
   if (!is_decode(batch)) return {Reason::kNotDecode, 0};
-  const int32_t index = buckets_.find(batch.num_requests(), padding_);
+  const int32_t index =
+      serving_bucket(buckets_, batch.num_requests(), padding_, [this](size_t bucket) {
+        return captured_[bucket].graph == nullptr && !captured_[bucket].for_later;
+      });
   if (index < 0) {
     return {batch.num_requests() > buckets_.maximum() ? Reason::kTooManyRequests
                                                       : Reason::kNoExactBucket,

@@ -126,6 +126,7 @@ Result<RunnerCapture> PrefillGraphRunner::capture(std::shared_ptr<StepContext> s
       std::move(step_context), layer_stack, std::move(buckets), options, std::move(observer)));
   const bool forced = runner->breaks_for_observer_ && options.prefill_mode == PrefillMode::kFull;
   if (forced) runner->mode_ = PrefillMode::kBreakable;
+  for (Bucket& bucket : runner->captured_) bucket.for_later = options.lazy;
   const auto record = [&](size_t index, int32_t size, BucketReport& bucket) {
     if (forced) bucket.message = "breakable: a layer observer is registered";
     return runner->record_bucket(size, runner->captured_[index], bucket);
@@ -136,6 +137,8 @@ Result<RunnerCapture> PrefillGraphRunner::capture(std::shared_ptr<StepContext> s
 }
 
 Result<CaptureReport> PrefillGraphRunner::capture_bucket(int32_t size) {
+  const int32_t found = buckets_.find(size, false);
+  if (found >= 0) captured_[static_cast<size_t>(found)].for_later = false;
   return capture_later(
       buckets_, size, context(), [&](size_t index) { return !captured_[index].segments.empty(); },
       [&](size_t index, int32_t, BucketReport& report) {
@@ -211,12 +214,17 @@ Status PrefillGraphRunner::observe(const Step& step, int32_t layer) {
 
 void PrefillGraphRunner::drop_bucket(int32_t size) {
   const int32_t index = buckets_.find(size, false);
-  if (index >= 0) captured_[static_cast<size_t>(index)].segments.clear();
+  if (index < 0) return;
+  captured_[static_cast<size_t>(index)].segments.clear();
+  captured_[static_cast<size_t>(index)].for_later = false;
 }
 
 RunnerCheck PrefillGraphRunner::check_bucket(const ForwardBatch& batch) const {
   if (*observer_ && !breaks_for_observer_) return {Reason::kObserved, 0};
-  const int32_t index = buckets_.find(batch.num_tokens(), padding_);
+  const int32_t index =
+      serving_bucket(buckets_, batch.num_tokens(), padding_, [this](size_t bucket) {
+        return captured_[bucket].segments.empty() && !captured_[bucket].for_later;
+      });
   if (index < 0) {
     return {
         batch.num_tokens() > buckets_.maximum() ? Reason::kTooManyTokens : Reason::kNoExactBucket,

@@ -51,7 +51,8 @@ class DecodeGraphRunner final : public StepRunner {
  private:
   struct Bucket {
     Step step;
-    std::unique_ptr<DeviceGraph> graph;  // null: skipped
+    std::unique_ptr<DeviceGraph> graph;  // null: not captured
+    bool for_later = false;              // else null is for good, and larger buckets serve
   };
   DecodeGraphRunner(std::shared_ptr<StepContext> context, const LayerStack& stack, Buckets buckets,
                     bool padding, std::shared_ptr<const LayerObserver> observer);
@@ -87,7 +88,8 @@ class PrefillGraphRunner final : public StepRunner {
   using Segment = std::variant<std::unique_ptr<DeviceGraph>, std::function<Status()>>;
   struct Bucket {
     Step step;
-    std::vector<Segment> segments;  // empty: skipped
+    std::vector<Segment> segments;  // empty: not captured
+    bool for_later = false;         // else empty is for good, and larger buckets serve
   };
   class BreakingOps;
 
