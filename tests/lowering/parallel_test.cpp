@@ -157,8 +157,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"four", DType::kF32, 4, 1, kFull, 256, false},
                       Case{"breakable", DType::kF32, 2, 1, PrefillMode::kBreakable, 256, false},
                       Case{"tied", DType::kF32, 2, 1, kFull, 256, true},
-                      Case{"whole_head", DType::kF32, 2, 1, kFull, 260, true},
+                      Case{"padded_head", DType::kF32, 2, 1, kFull, 260, true},
+                      Case{"padded_untied_head", DType::kF32, 4, 1, kFull, 257, false},
+                      Case{"rank_without_vocabulary", DType::kF32, 4, 1, kFull, 20, false},
                       Case{"q8_0_two", DType::kQ8_0, 2, 1, kFull, 256, false},
+                      Case{"q8_0_padded", DType::kQ8_0, 2, 1, kFull, 260, true},
                       Case{"q8_0_four", DType::kQ8_0, 4, 2, kFull, 256, false}),
     [](const auto& param) { return std::string(param.param.name); });
 
@@ -188,6 +191,56 @@ TEST(ParallelModel, ProgressIsReportedByTheCallersThreadAndCanCancel) {
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_EQ(last_done, last_total);
   EXPECT_GT(last_total, 0);
+}
+
+// Each read takes a while, the second rank's first one longer.
+class SlowWeights final : public WeightSource {
+ public:
+  SlowWeights(std::chrono::milliseconds first, std::chrono::milliseconds each)
+      : weights_(small_spec(), DType::kF32, false), first_(first), each_(each) {}
+
+  std::span<const WeightInfo> weights() const override { return weights_.weights(); }
+  Status read(size_t index, int64_t offset, std::span<std::byte> destination) const override {
+    const bool first = offset > 0 && !read_.exchange(true);
+    std::this_thread::sleep_for(first ? first_ : each_);
+    Status status = weights_.read(index, offset, destination);
+    num_reads_.fetch_add(1);
+    return status;
+  }
+  const std::byte* map(size_t) const override { return nullptr; }
+  void release(size_t) const override {}
+  int64_t num_reads() const { return num_reads_; }
+
+ private:
+  RandomWeights weights_;
+  std::chrono::milliseconds first_;
+  std::chrono::milliseconds each_;
+  mutable std::atomic<bool> read_{
+      false};  // the second rank, which alone reads from within a matrix
+  mutable std::atomic<int64_t> num_reads_{0};
+};
+
+TEST(ParallelModel, ASlowDiskEndsNoLoad) {
+  const SlowWeights weights(std::chrono::milliseconds(20), std::chrono::milliseconds(20));
+  const auto start = Clock::now();
+  const auto model =
+      lowering::ParallelModel::load(cpu_ranks(2, 1, 5'000'000), small_spec(), weights, {},
+                                    {.step_us = 5'000'000, .setup_us = 200'000});
+  ASSERT_TRUE(model.ok()) << model.status().to_string();
+  EXPECT_GT(Clock::now() - start, std::chrono::milliseconds(400));
+}
+
+TEST(ParallelModel, ARankGivenUpWhileLoadingReadsNoMoreOnceTheLoadHasFailed) {
+  const SlowWeights weights(std::chrono::milliseconds(2500), std::chrono::milliseconds(1));
+  const auto model =
+      lowering::ParallelModel::load(cpu_ranks(2, 1, 5'000'000), small_spec(), weights, {},
+                                    {.step_us = 5'000'000, .setup_us = 100'000});
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.status().message(),
+            "rank 1 did not answer while loading; the model cannot go on");
+  const int64_t reads = weights.num_reads();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  EXPECT_EQ(weights.num_reads(), reads);
 }
 
 TEST(ParallelModel, AnObserverSeesEachLayerOnce) {

@@ -57,6 +57,12 @@ void ParallelCore::keep(int32_t rank, std::unique_ptr<ShardedWeights> weights,
   models_[static_cast<size_t>(rank)] = std::move(model);
 }
 
+void ParallelCore::outlive_late_ranks(std::shared_ptr<void> state) {
+  const std::lock_guard<std::mutex> lock(turn_);
+  if (!team_->lost() || team_->await_late_ranks(kLateUs)) return;
+  abandoned_.emplace_back(std::move(state));
+}
+
 Status ParallelCore::judge(const Task& task, bool all_or_none) {
   int32_t failed = -1;
   bool same = true;

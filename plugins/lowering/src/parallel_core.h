@@ -42,9 +42,9 @@ class ParallelCore : public std::enable_shared_from_this<ParallelCore> {
   const RankFault& fault() const { return fault_; }
 
   // Preparation, after which nothing is lost by trying again. A rank's error is returned, with its
-  // name unless all ranks say the same.
+  // name unless all ranks say the same. `poll`: see RankTeam::Hooks.
   template <typename Call>
-  Status prepare(const Task& task, const Call& call, const std::function<void()>& poll = {}) {
+  Status prepare(const Task& task, const Call& call, const std::function<bool()>& poll = {}) {
     const int64_t us = limits_.setup_us;
     return run(task, call, {kNoLimitUs, us, us, kAfterAbortUs}, poll, false);
   }
@@ -71,6 +71,10 @@ class ParallelCore : public std::enable_shared_from_this<ParallelCore> {
   // The ranks can no longer be trusted to be at the same point. Returns what every call will now.
   Status lose(const std::string& message);
 
+  // After a call that failed: waits for ranks that are late, which may be using `state`. If some do
+  // not come, that stays until the process ends.
+  void outlive_late_ranks(std::shared_ptr<void> state);
+
   // Frees what belongs to the ranks, on their own threads.
   template <typename T>
   void destroy(std::vector<std::unique_ptr<T>>& parts) {
@@ -87,13 +91,14 @@ class ParallelCore : public std::enable_shared_from_this<ParallelCore> {
   static constexpr int64_t kNoLimitUs = 600'000'000;  // far above any call's
   static constexpr int64_t kAfterErrorUs = 500'000;
   static constexpr int64_t kAfterAbortUs = 1'000'000;
+  static constexpr int64_t kLateUs = 10'000'000;
 
   ParallelCore(std::unique_ptr<RankGroup> group, std::unique_ptr<RankTeam> team,
                const ParallelLimits& limits, const RankFault& fault);
 
   template <typename Call>
   Status run(const Task& task, const Call& call, const RankTeam::Limits& limits,
-             const std::function<void()>& poll, bool all_or_none) {
+             const std::function<bool()>& poll, bool all_or_none) {
     const std::lock_guard<std::mutex> lock(turn_);
     if (!lost_.ok()) return lost_;
     hooks_.poll = poll;

@@ -15,8 +15,8 @@ namespace {
 // the caller's thread.
 class LoadProgress {
  public:
-  LoadProgress(int32_t num_ranks, const LoadOptions& options)
-      : options_(options), ranks_(static_cast<size_t>(num_ranks)) {}
+  LoadProgress(int32_t num_ranks, LoadOptions options)
+      : options_(std::move(options)), ranks_(static_cast<size_t>(num_ranks)) {}
 
   // What the rank's own load reports to.
   LoadOptions for_rank(int32_t rank) {
@@ -30,7 +30,8 @@ class LoadProgress {
   }
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
-  void report() {
+  // Whether anything has been loaded since the last report.
+  bool report() {
     int64_t done = 0;
     int64_t total = 0;
     for (const Rank& rank : ranks_) {
@@ -38,6 +39,7 @@ class LoadProgress {
       total += rank.total.load(std::memory_order_relaxed);
     }
     if (total > 0 && options_.progress && !options_.progress(done, total)) cancel();
+    return std::exchange(reported_, done) != done;
   }
 
  private:
@@ -45,9 +47,52 @@ class LoadProgress {
     std::atomic<int64_t> done{0};
     std::atomic<int64_t> total{0};
   };
-  const LoadOptions& options_;
+  LoadOptions options_;
   std::vector<Rank> ranks_;
   std::atomic<bool> cancelled_{false};
+  int64_t reported_ = 0;
+};
+
+// What ranks use while they load. A rank that is given up may still be using it.
+struct Loading {
+  Loading(ModelSpec whole, int32_t num_ranks, const LoadOptions& options)
+      : spec(std::move(whole)),
+        views(static_cast<size_t>(num_ranks)),
+        progress(num_ranks, options) {}
+
+  // All at first: an impossible division takes no memory on any device.
+  Status divide(const WeightSource& weights) {
+    const auto num_ranks = static_cast<int32_t>(views.size());
+    for (int32_t rank = 0; rank < num_ranks; ++rank) {
+      ENCORE_ASSIGN_OR_RETURN(views[static_cast<size_t>(rank)],
+                              ShardedWeights::create(weights, spec, {rank, num_ranks}));
+    }
+    return {};
+  }
+
+  Status load(ParallelCore& core, int32_t rank) {
+    Status status = try_to_load(core, rank);
+    if (!status.ok()) {  // the others need not go on, nor wait for this one
+      progress.cancel();
+      core.group().abort();
+    }
+    return status;
+  }
+
+  Status try_to_load(ParallelCore& core, int32_t rank) {
+    const Shard shard{rank, static_cast<int32_t>(views.size())};
+    ENCORE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, core.group().make_device(rank));
+    ENCORE_ASSIGN_OR_RETURN(const ModelSpec part, shard_spec(spec, shard));
+    std::unique_ptr<ShardedWeights> view = std::move(views[static_cast<size_t>(rank)]);
+    ENCORE_ASSIGN_OR_RETURN(auto model, LoweredModel::load(std::move(device), part, *view,
+                                                           progress.for_rank(rank), shard));
+    core.keep(rank, std::move(view), std::move(model));
+    return {};
+  }
+
+  ModelSpec spec;  // the whole model's
+  std::vector<std::unique_ptr<ShardedWeights>> views;
+  LoadProgress progress;
 };
 
 class RanksModel final : public Model {
@@ -128,8 +173,11 @@ Result<RunnerCapture> RanksModel::capture(KvCache& kv, const CaptureOptions& opt
   std::vector<RunnerCapture> captures(num_ranks);
   std::atomic<int32_t> done{0};
   std::atomic<int32_t> total{0};
+  int32_t reported = 0;
   const auto poll = [&]() {
-    if (options.progress && total.load() > 0) options.progress(done.load(), total.load());
+    const int32_t buckets_done = done.load();
+    if (options.progress && total.load() > 0) options.progress(buckets_done, total.load());
+    return std::exchange(reported, buckets_done) != buckets_done;
   };
   const Status captured = core_->prepare(
       {"capturing"},
@@ -154,7 +202,7 @@ Result<RunnerCapture> RanksModel::capture(KvCache& kv, const CaptureOptions& opt
     core_->destroy(runners);
     return captured;
   }
-  poll();
+  static_cast<void>(poll());
   for (size_t rank = 0; rank < num_ranks; ++rank) {
     CaptureReport& report = captures[rank].report;
     report.arena_bytes += reserved[rank].arena_bytes;
@@ -192,37 +240,21 @@ Result<std::unique_ptr<Model>> ParallelModel::load(std::unique_ptr<RankGroup> gr
                                                    const WeightSource& weights,
                                                    const LoadOptions& options,
                                                    const ParallelLimits& limits) {
-  const int32_t num_ranks = group->size();
-  // All at first: an impossible division takes no memory on any device.
-  std::vector<std::unique_ptr<ShardedWeights>> views(static_cast<size_t>(num_ranks));
-  for (int32_t rank = 0; rank < num_ranks; ++rank) {
-    ENCORE_ASSIGN_OR_RETURN(views[static_cast<size_t>(rank)],
-                            ShardedWeights::create(weights, spec, {rank, num_ranks}));
-  }
+  const auto loading = std::make_shared<Loading>(spec, group->size(), options);
+  ENCORE_RETURN_IF_ERROR(loading->divide(weights));
   ENCORE_ASSIGN_OR_RETURN(std::shared_ptr<ParallelCore> core,
                           ParallelCore::create(std::move(group), limits));
-  LoadProgress progress(num_ranks, options);
-  const auto load_rank = [&](int32_t rank) -> Status {
-    const Shard shard{rank, num_ranks};
-    ENCORE_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, core->group().make_device(rank));
-    ENCORE_ASSIGN_OR_RETURN(const ModelSpec part, shard_spec(spec, shard));
-    std::unique_ptr<ShardedWeights> view = std::move(views[static_cast<size_t>(rank)]);
-    ENCORE_ASSIGN_OR_RETURN(auto model, LoweredModel::load(std::move(device), part, *view,
-                                                           progress.for_rank(rank), shard));
-    core->keep(rank, std::move(view), std::move(model));
-    return {};
-  };
-  ENCORE_RETURN_IF_ERROR(core->prepare(
+  // A disk may be slow: what ends the load is that nothing comes any more.
+  const Status loaded = core->prepare(
       {"loading"},
-      [&](int32_t rank) {
-        Status status = load_rank(rank);
-        if (!status.ok()) {  // the others need not go on, nor wait for this one
-          progress.cancel();
-          core->group().abort();
-        }
-        return status;
-      },
-      [&]() { progress.report(); }));
+      [&state = *loading, &ranks = *core](int32_t rank) { return state.load(ranks, rank); },
+      [&]() { return loading->progress.report(); });
+  LoadProgress& progress = loading->progress;
+  if (!loaded.ok()) {
+    progress.cancel();  // a rank that is late stops at its next weight: these end with this call
+    core->outlive_late_ranks(loading);
+    return loaded;
+  }
   std::unique_ptr<Model> model(new RanksModel(std::move(core)));
   progress.report();
   // All ranks may have ended before they were told.

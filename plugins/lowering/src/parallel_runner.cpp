@@ -80,8 +80,8 @@ BucketReport ParallelRunner::merge_bucket(const std::vector<CaptureReport>& repo
   const BucketReport& first = skipped->buckets[index];
   sum.reason = first.reason;
   sum.message = first.message;
-  // Nothing to say: the bucket is for later, on every rank.
-  if (first.message.empty()) return sum;
+  // For later, on every rank.
+  if (first.reason == Reason::kNotCaptured) return sum;
   sum.message = "rank " + std::to_string(skipped - reports.begin()) + ": " + first.message +
                 "; dropped on all ranks";
   sum.executable_bytes = 0;

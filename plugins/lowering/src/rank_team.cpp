@@ -71,6 +71,14 @@ RankTeam::~RankTeam() {
   }
 }
 
+bool RankTeam::await_late_ranks(int64_t timeout_us) const {
+  const Clock::time_point end = Clock::now() + microseconds(timeout_us);
+  while (shared_->num_answered.load() < size_ && Clock::now() < end) {
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  return shared_->num_answered.load() == size_;
+}
+
 bool RankTeam::answered(int32_t rank) const {
   return shared_->ranks[static_cast<size_t>(rank)].done.load(std::memory_order_acquire) ==
          shared_->posted.load(std::memory_order_relaxed);
@@ -119,11 +127,15 @@ bool RankTeam::run_raw(Invoke invoke, const void* context, const Limits& limits,
 }
 
 bool RankTeam::await_answers(const Limits& limits, const Hooks& hooks) {
-  Clock::time_point end = Clock::now() + microseconds(limits.total_us);
+  microseconds limit(limits.total_us);
+  Clock::time_point end = Clock::now() + limit;
   bool some = false;
   bool failed = false;
   bool aborted = false;
-  const auto shorten = [&](int64_t us) { end = std::min(end, Clock::now() + microseconds(us)); };
+  const auto shorten = [&](int64_t us) {
+    limit = std::min(limit, microseconds(us));
+    end = std::min(end, Clock::now() + limit);
+  };
   shared_->caller_sleeps.store(true);
   std::unique_lock<std::mutex> lock(shared_->mutex);
   while (shared_->num_answered.load() < size_) {
@@ -146,8 +158,9 @@ bool RankTeam::await_answers(const Limits& limits, const Hooks& hooks) {
     shared_->answer.wait_for(lock, std::min<Clock::duration>(kPollInterval, end - Clock::now()));
     if (hooks.poll) {
       lock.unlock();
-      hooks.poll();
+      const bool moved = hooks.poll();
       lock.lock();
+      if (moved && !aborted) end = Clock::now() + limit;
     }
   }
   shared_->caller_sleeps.store(false);

@@ -32,8 +32,9 @@ class RankTeam {
   struct Hooks {
     // Ends collectives that wait for a rank which will not come. Called when a limit has passed.
     std::function<void()> abort;
-    // Called now and then while a long call runs; may be empty.
-    std::function<void()> poll;
+    // Called now and then while a long call runs: whether the call has come on since. Then the
+    // limit in force starts anew. May be empty.
+    std::function<bool()> poll;
   };
 
   // Errors: kOutOfMemory if the threads cannot be started.
@@ -53,6 +54,10 @@ class RankTeam {
     };
     return run_raw(invoke, &call, limits, hooks);
   }
+
+  // After a run that gave false: waits for the ranks that are late. Whether all have come, and so
+  // nothing of the call runs any more.
+  bool await_late_ranks(int64_t timeout_us) const;
 
   // Of the last run: whether the rank answered, and what. REQUIRES for status(): it did.
   bool answered(int32_t rank) const;
