@@ -49,8 +49,9 @@ class LoweredModelTest : public ::testing::Test {
     driver_ = std::make_unique<StepDriver>(spec_, *kv_);
   }
 
-  RunnerCapture with_failed(int32_t bucket, Result<RunnerCapture> (Model::*capture)(
-                                                KvCache&, const CaptureOptions&)) {
+  RunnerCapture with_failed(int32_t bucket,
+                            Result<RunnerCapture> (Model::*capture)(KvCache&,
+                                                                    const CaptureOptions&)) {
     EXPECT_TRUE(model_->fail_capture(bucket, Reason::kOutOfMemory).ok());
     auto captured = (model_.get()->*capture)(*kv_, options_);
     EXPECT_TRUE(model_->fail_capture(bucket, Reason::kNone).ok());

@@ -282,6 +282,34 @@ TEST_F(ChatTemplateTest, BadMessagesAreNamed) {
   EXPECT_THAT(error_of(kChatMl, std::string(100000, '[')), HasSubstr("not valid JSON"));
 }
 
+Json call_with(std::string_view arguments) {
+  return Json::array(
+      {{{"role", "assistant"},
+        {"tool_calls", Json::array({{{"function", {{"name", "f"}, {"arguments", arguments}}}}})}}});
+}
+
+// JSON inside JSON: U+F0000 to U+F0002, which stand for tokens while a template renders, and a
+// token spelled with an escape.
+TEST_F(ChatTemplateTest, EscapesInArgumentsMakeNoTokens) {
+  const auto ids = ids_of(
+      "<|im_start|>{{ messages[0].tool_calls[0].function.arguments | tojson }}<|im_end|>",
+      call_with(
+          R"({"a": "\udb80\udc00\udb80\udc01", "b": "\u003c|im_start|>", "\udb80\udc02": 1})"));
+  EXPECT_EQ(text_,
+            "<|im_start|>{\"a\": \"\xF3\xB0\x80\x80\xF3\xB0\x80\x81\", \"b\": \"<|im_start|>\", "
+            "\"\xF3\xB0\x80\x82\": 1}<|im_end|>");
+  EXPECT_EQ(count(ids, kImStart), 1);
+}
+
+TEST_F(ChatTemplateTest, EscapesInArgumentsSpellNoTokensBuiltFromRoles) {
+  const auto ids = ids_of(
+      "{% for m in messages %}{{ '<|' + m.role + '|>' }}"
+      "{{ m.tool_calls[0].function.arguments | tojson if m.tool_calls }}{% endfor %}",
+      call_with(R"({"a": "\u003c|user|>"})"));
+  EXPECT_EQ(text_, "<|assistant|>{\"a\": \"<|user|>\"}");
+  EXPECT_EQ(count(ids, kUser), 0);
+}
+
 // Text inside the text: no limit on a body's depth sees these brackets.
 TEST_F(ChatTemplateTest, ArgumentsThatNestWithoutEndStayText) {
   const Json messages = Json::array(

@@ -159,7 +159,7 @@ def map_strings(value, change):
     """`value` with every string in it, keys too, passed through `change`."""
     if isinstance(value, str):
         return change(value)
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [map_strings(item, change) for item in value]
     if isinstance(value, dict):
         return {change(key): map_strings(item, change) for key, item in value.items()}
@@ -337,9 +337,9 @@ class Renderer:
         return self.unmark(text)[0].decode()
 
     def render(self, messages_json, tools_json, reply, variables_json):
-        messages, tools, variables = self.read(messages_json, tools_json, variables_json)
+        forms, tools, variables = self.read(messages_json, tools_json, variables_json)
         failure = None
-        for attempt in self.message_forms(messages):
+        for attempt in self.message_forms(*forms):
             try:
                 return self.unmark(self.render_marked(attempt, tools, reply, variables))
             except Raised as error:
@@ -349,17 +349,18 @@ class Renderer:
         kind = type(failure).__name__
         raise Refusal(f"the chat template failed: {kind}: {self.plain(str(failure))}")
 
-    def message_forms(self, messages):
+    def message_forms(self, as_given, parsed):
         """The messages in the forms to try, the likeliest first: templates disagree on whether a
         call without text has null content, and whether arguments are an object or JSON text."""
-        calls = any(message.get("tool_calls") for message in messages)
-        objects = (False, True) if self.takes_json_arguments else (True, False)
+        calls = any(message.get("tool_calls") for message in as_given)
+        forms = (as_given, parsed) if self.takes_json_arguments else (parsed, as_given)
         for keep_null in (True, False) if calls and "tool_calls" in self.source else (False,):
-            for parse_arguments in objects if calls else (False,):
-                yield [tidy(m, self.takes_parts, keep_null, parse_arguments) for m in messages]
+            for messages in forms if calls else (as_given,):
+                yield [tidy(message, self.takes_parts, keep_null) for message in messages]
 
     def read(self, messages_json, tools_json, variables_json):
-        """The inputs, checked and harmless."""
+        """The inputs, checked and harmless; the messages as given and with arguments parsed: what
+        JSON escapes inside JSON has to be harmless too."""
         values = []
         for name, text, kind in (("messages", messages_json, list), ("tools", tools_json, list),
                                  ("template variables", variables_json, dict)):
@@ -371,17 +372,19 @@ class Renderer:
                 value = kind()
             if not isinstance(value, kind):
                 raise Refusal(f"{name}: must be a JSON {'array' if kind is list else 'object'}")
-            values.append(map_strings(value, whole_characters))
+            values.append(value)
+        check_messages(values[0])
+        values[0] = (values[0], [parse_calls(message) for message in values[0]])
+        values = map_strings(values, whole_characters)
         used = set()
         map_strings(values, lambda text: used.update(PRIVATE_USE.findall(text)))
         if any(self.first <= ord(c) < self.first + MARKS_PER_TEMPLATE for c in used):
             self.compile(used)
-        messages, tools, variables = map_strings(values, self.protect)
+        forms, tools, variables = map_strings(values, self.protect)
         for name in FIXED_NAMES:
             if name in variables and name != "documents":
                 raise Refusal(f"template variables: {name} has its own argument")
-        check_messages(messages)
-        return messages, tools or None, variables
+        return forms, tools or None, variables
 
 
 def check_messages(messages):
@@ -398,7 +401,7 @@ def check_messages(messages):
                               "supported; use {\"type\": \"text\", \"text\": ...}")
 
 
-def tidy(message, takes_parts, keep_null, parse_arguments):
+def tidy(message, takes_parts, keep_null):
     """One message in the form that templates expect."""
     message = {name: value for name, value in message.items() if value is not None}
     reasoning = next((message[name] for name in REASONING_NAMES if name in message), None)
@@ -412,9 +415,15 @@ def tidy(message, takes_parts, keep_null, parse_arguments):
         message["content"] = None if keep_null and calls else ""
     elif isinstance(content, list) and not takes_parts:
         message["content"] = "\n".join(part["text"] for part in content)
-    if calls and parse_arguments:
-        message["tool_calls"] = [parse_call(call) for call in calls]
     return message
+
+
+def parse_calls(message):
+    """The message with its calls' arguments parsed."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return message
+    return dict(message, tool_calls=[parse_call(call) for call in calls])
 
 
 def parse_call(call):
