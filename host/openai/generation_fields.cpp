@@ -14,7 +14,7 @@ namespace {
 constexpr FloatRange kTemperature{0.0, 2.0};
 constexpr FloatRange kTopP{0.0, 1.0, /*above_min=*/true};
 constexpr FloatRange kMinP{0.0, 1.0};
-constexpr FloatRange kRepetitionPenalty{0.0, 100.0, /*above_min=*/true};
+constexpr FloatRange kRepetitionPenalty{0.01, 100.0};  // a logit divided by less may be infinite
 constexpr FloatRange kPenalty{-2.0, 2.0};
 constexpr double kMaxBias = 100.0;
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
@@ -29,16 +29,22 @@ constexpr auto kRefusedEverywhere = std::to_array<RefusedField>({
     {"allowed_token_ids"},
     {"bad_words"},
     {"cache_salt"},
+    {"ebnf"},
+    {"grammar"},
     {"guided_choice"},
+    {"guided_decoding"},
     {"guided_grammar"},
     {"guided_json"},
     {"guided_regex"},
     {"include_stop_str_in_output", When::kTrue},
+    {"json_schema"},
     {"logits_processors"},
     {"prompt_logprobs"},
+    {"regex"},
     {"return_token_ids", When::kTrue},
     {"return_tokens_as_token_ids", When::kTrue},
     {"skip_special_tokens", When::kFalse},
+    {"structural_tag"},
     {"structured_outputs"},
     {"truncate_prompt_tokens"},
     {"use_beam_search", When::kTrue},
