@@ -192,6 +192,7 @@ Status Session::create_kv() {
   options.num_pages = static_cast<int32_t>(pages);
   ENCORE_RETURN_IF_ERROR(create_kv_of(options, std::min(pages, pages_a_request)));
   const KvInfo info = kv_->info();
+  ENCORE_RETURN_IF_ERROR(check_kv_fits(info.total_bytes));
   spdlog::info("KV cache: {} tokens in {} pages of {}, {}, {}; context {} tokens, {} requests",
                int64_t{info.num_pages} * info.page_size, info.num_pages, info.page_size,
                dtype_name(info.dtype), format_bytes(static_cast<double>(info.total_bytes)),
@@ -266,6 +267,25 @@ Status Session::create_kv_of(KvOptions options, int64_t least_pages) {
                  options.num_pages);
   }
   return {};
+}
+
+// A host gives out more memory than it has; the process would be ended once the cache fills up.
+Status Session::check_kv_fits(int64_t kv_bytes) {
+  if (baseline_.has_own_memory) return {};
+  ENCORE_ASSIGN_OR_RETURN(const DeviceMemory memory,
+                          backend().device_memory(config().backend.device));
+  if (kv_bytes <= memory.free_bytes) return {};
+  const std::string size = format_bytes(static_cast<double>(kv_bytes));
+  if (kv_bytes <= memory.total_bytes) {
+    spdlog::warn("the KV cache may grow to {}; {} of memory are free", size,
+                 format_bytes(static_cast<double>(memory.free_bytes)));
+    return {};
+  }
+  return key_error(loaded_, "kv_cache.max_tokens",
+                   "the KV cache would grow to " + size + "; the machine has " +
+                       format_bytes(static_cast<double>(memory.total_bytes)) +
+                       ": set kv_cache.max_tokens or kv_cache.memory_fraction, or lower "
+                       "scheduler.max_context or max_running_requests");
 }
 
 Status Session::capture() {

@@ -72,6 +72,7 @@ class Session {
   Result<int64_t> choose_kv_pages(const KvOptions& options);
   Result<int64_t> pages_in_memory(const KvOptions& options, int64_t least, int64_t most);
   Status create_kv_of(KvOptions options, int64_t least_pages);
+  Status check_kv_fits(int64_t kv_bytes);
   Status check_memory() const;
   Status capture();
 

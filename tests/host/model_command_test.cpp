@@ -43,6 +43,15 @@ TEST_F(ModelCommandTest, RunStreamsAPlausibleCompletion) {
   EXPECT_THAT(result.err, HasSubstr("peak memory"));
 }
 
+// 46 TB, which the system would promise.
+TEST_F(ModelCommandTest, AKvCacheLargerThanTheMachineIsRefused) {
+  const CommandResult result =
+      run_encore({"run", config_, "--prompt", "x", "--set", "kv_cache.max_tokens=2000000000"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("kv_cache.max_tokens: the KV cache would grow to "));
+  EXPECT_THAT(result.err, HasSubstr("; the machine has "));
+}
+
 TEST_F(ModelCommandTest, PromptMayComeFromStdinOrAFile) {
   const CommandResult from_stdin = run_encore({"run", config_, "-q"}, "The capital of France is\n");
   const std::string file = write_temporary("prompt.txt", "The capital of France is\n");

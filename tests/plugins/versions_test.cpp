@@ -142,7 +142,7 @@ TEST_F(OtherHostTest, OlderHostsOutputsAreNotOverrun) {
                                  .total_bytes = 0,
                                  .free_bytes = -77};
   ASSERT_EQ(table_->device_memory(table_->backend, 0, &memory, &error_), ENCORE_OK);
-  EXPECT_EQ(memory.total_bytes, 1000);
+  EXPECT_EQ(memory.total_bytes, 1000000);
   EXPECT_EQ(memory.free_bytes, -77);
 }
 

@@ -123,7 +123,7 @@ Result<DeviceMemory> FakeBackend::device_memory(int32_t device) const {
     return DeviceMemory{.total_bytes = memory_->total_bytes,
                         .free_bytes = memory_->total_bytes - memory_->used_bytes()};
   }
-  return DeviceMemory{.total_bytes = 1000 + device, .free_bytes = 900 + device};
+  return DeviceMemory{.total_bytes = 1000000 + device, .free_bytes = 900000 + device};
 }
 
 Result<DeviceLimits> FakeBackend::measure_limits(int32_t device) {
