@@ -54,8 +54,9 @@ class Blas {
   // is timed against it.
   virtual std::string identity() const { return {}; }
 
-  // Writes what tune() chose to disk. A failure costs the next start some time and nothing else.
-  virtual Status save_tuning() const = 0;
+  // Writes what tune() chose to disk, if anything is new. A failure costs the next start some time
+  // and nothing else.
+  virtual Status save_tuning() = 0;
 
   // Enqueues the product. Capturable; allocates no device memory, synchronises nothing. The first
   // product of a shape prepares it on the host. A shape that was never tuned takes the library's

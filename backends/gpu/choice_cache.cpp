@@ -34,23 +34,18 @@ std::optional<std::pair<std::string, std::vector<int32_t>>> choice_of(const json
   return std::pair(products.get<std::string>(), *std::move(variants));
 }
 
+json json_of(const std::pair<const std::string, std::vector<int32_t>>& choice) {
+  return {{"products", choice.first}, {"variants", choice.second}};
+}
+
 }  // namespace
 
 Status ChoiceCache::load() {
-  ENCORE_RETURN_IF_ERROR(load_entries(file_, "choice", choice_of, &choices_));
-  changed_ = false;
-  return {};
+  return load_entries(file_, "choice", choice_of, &choices_, &changed_);
 }
 
 Status ChoiceCache::save() {
-  if (!changed_) return {};
-  json kernels = json::array();
-  for (const auto& [products, variants] : choices_) {
-    kernels.push_back({{"products", products}, {"variants", variants}});
-  }
-  ENCORE_RETURN_IF_ERROR(file_.save(std::move(kernels)));
-  changed_ = false;
-  return {};
+  return save_entries(file_, "choice", choice_of, json_of, choices_, &changed_);
 }
 
 void ChoiceCache::put(const std::string& products, std::vector<int32_t> variants) {

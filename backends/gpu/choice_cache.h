@@ -28,7 +28,8 @@ class ChoiceCache {
   // Replaces what is held by the file's choices, if there is a file. Errors: kDataLoss for one that
   // is damaged or another identity's: it is not used, and the next save() replaces it.
   Status load();
-  // Writes if anything was put since the last load() or save(). Errors: see TuningFile.
+  // Writes if anything was put since the last load() or save(); what others have saved meanwhile
+  // stays in the file. Errors: see TuningFile.
   Status save();
 
   void put(const std::string& products, std::vector<int32_t> variants);

@@ -57,7 +57,7 @@ Status FallbackBlas::multiply(const ProductShape& shape, const ProductOperands& 
   return with_library_of(shape, [&](Blas& blas) { return blas.multiply(shape, operands, stream); });
 }
 
-Status FallbackBlas::save_tuning() const {
+Status FallbackBlas::save_tuning() {
   Status first;
   for (const Choice& choice : choices_) {
     const Status saved = choice.blas->save_tuning();

@@ -35,7 +35,7 @@ class FallbackBlas final : public Blas {
   Status tune(const ProductShape& shape, const ProductOperands& operands,
               std::span<const void* const> weights, void* stream) override;
   // Every library's. Returns the first error.
-  Status save_tuning() const override;
+  Status save_tuning() override;
   Status multiply(const ProductShape& shape, const ProductOperands& operands,
                   void* stream) override;
 

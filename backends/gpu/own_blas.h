@@ -18,7 +18,7 @@ class OwnBlas final : public Blas {
   void set_workspace(void*) override {}
   Status tune(const ProductShape& shape, const ProductOperands& operands,
               std::span<const void* const> weights, void* stream) override;
-  Status save_tuning() const override { return {}; }
+  Status save_tuning() override { return {}; }
   // Errors, besides Blas's: kUnimplemented unless k is a multiple of 8, and n too for bf16 output.
   Status multiply(const ProductShape& shape, const ProductOperands& operands,
                   void* stream) override;

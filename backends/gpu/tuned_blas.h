@@ -68,7 +68,7 @@ class TunedBlas final : public Blas {
   Status tune(const ProductShape& shape, const ProductOperands& operands,
               std::span<const void* const> weights, void* stream) override;
   std::string identity() const override { return library_->identity(); }
-  Status save_tuning() const override { return tuning_.save(); }
+  Status save_tuning() override { return tuning_.save(); }
   Status multiply(const ProductShape& shape, const ProductOperands& operands,
                   void* stream) override;
 

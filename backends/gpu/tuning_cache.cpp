@@ -69,30 +69,34 @@ std::optional<std::pair<ProductShape, AlgorithmBytes>> product_of(const json& ob
   return std::pair(ProductShape{*m, *n, *k, element, *accumulate, *bias}, *std::move(algorithm));
 }
 
+json json_of(const std::pair<const ProductShape, AlgorithmBytes>& product) {
+  const auto& [shape, algorithm] = product;
+  return {{"m", shape.m},
+          {"n", shape.n},
+          {"k", shape.k},
+          {"output", shape.output == Element::kF32 ? "f32" : "bf16"},
+          {"accumulate", shape.accumulate},
+          {"bias", shape.bias},
+          {"algorithm", to_hex(algorithm)}};
+}
+
 }  // namespace
 
 bool TuningCache::Order::operator()(const ProductShape& a, const ProductShape& b) const {
   return std::tuple(without_m(a), a.m) < std::tuple(without_m(b), b.m);
 }
 
-Status TuningCache::load() { return load_entries(file_, "product", product_of, &choices_); }
+Status TuningCache::load() {
+  return load_entries(file_, "product", product_of, &choices_, &changed_);
+}
 
-Status TuningCache::save() const {
-  json products = json::array();
-  for (const auto& [shape, algorithm] : choices_) {
-    products.push_back({{"m", shape.m},
-                        {"n", shape.n},
-                        {"k", shape.k},
-                        {"output", shape.output == Element::kF32 ? "f32" : "bf16"},
-                        {"accumulate", shape.accumulate},
-                        {"bias", shape.bias},
-                        {"algorithm", to_hex(algorithm)}});
-  }
-  return file_.save(std::move(products));
+Status TuningCache::save() {
+  return save_entries(file_, "product", product_of, json_of, choices_, &changed_);
 }
 
 void TuningCache::put(const ProductShape& shape, AlgorithmBytes algorithm) {
   choices_.insert_or_assign(shape, std::move(algorithm));
+  changed_ = true;
 }
 
 const AlgorithmBytes* TuningCache::find(const ProductShape& shape) const {

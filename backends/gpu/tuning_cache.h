@@ -31,7 +31,9 @@ class TuningCache {
   // Replaces what is held by the file's choices, if there is a file. Errors: kDataLoss for one that
   // is damaged or another identity's: it is not used, and the next save() replaces it.
   Status load();
-  Status save() const;  // see TuningFile
+  // Writes if anything was put since the last load() or save(); what others have saved meanwhile
+  // stays in the file. Errors: see TuningFile.
+  Status save();
 
   void put(const ProductShape& shape, AlgorithmBytes algorithm);
   // The choice for exactly this shape, or null. Valid until the next put() or load().
@@ -52,6 +54,7 @@ class TuningCache {
 
   TuningFile file_;
   Choices choices_;
+  bool changed_ = false;
 };
 
 }  // namespace encore::gpu

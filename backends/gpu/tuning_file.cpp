@@ -93,15 +93,22 @@ Result<json> TuningFile::load() const {
   return *entries;
 }
 
-Status TuningFile::save(json entries) const {
-  if (path_.empty()) return {};
-  const json file = {{"format", kFormat}, {"identity", identity_}, {list_, std::move(entries)}};
-  const auto failed = [&](const std::string& why) {
-    return unavailable("cannot keep tuning results in " + path_.string() + ": " + why);
-  };
+Status TuningFile::not_kept(const std::string& why) const {
+  return unavailable("cannot keep tuning results in " + path_.string() + ": " + why);
+}
+
+Result<FolderLock> TuningFile::lock() const {
   std::error_code error;
   std::filesystem::create_directories(path_.parent_path(), error);
-  if (error) return failed(error.message());
+  if (error) return not_kept(error.message());
+  Result<FolderLock> taken = FolderLock::take(path_.parent_path());
+  if (!taken.ok()) return not_kept(taken.status().message());
+  return taken;
+}
+
+Status TuningFile::save(json entries) const {
+  const json file = {{"format", kFormat}, {"identity", identity_}, {list_, std::move(entries)}};
+  std::error_code error;
   // Complete under another name first: whoever reads meanwhile finds the old file or the new one.
   const std::filesystem::path draft = draft_of(path_);
   {
@@ -110,14 +117,14 @@ Status TuningFile::save(json entries) const {
     out.close();
     if (!out) {
       std::filesystem::remove(draft, error);
-      return failed("the file cannot be written");
+      return not_kept("the file cannot be written");
     }
   }
   std::filesystem::rename(draft, path_, error);
   if (!error) return {};
   const std::string why = error.message();
   std::filesystem::remove(draft, error);
-  return failed(why);
+  return not_kept(why);
 }
 
 }  // namespace encore::gpu

@@ -26,7 +26,7 @@ class Rocblas final : public gpu::Blas {
   // in a capture.
   Status tune(const gpu::ProductShape& shape, const gpu::ProductOperands& operands,
               std::span<const void* const> weights, void* stream) override;
-  Status save_tuning() const override { return {}; }
+  Status save_tuning() override { return {}; }
   Status multiply(const gpu::ProductShape& shape, const gpu::ProductOperands& operands,
                   void* stream) override;
 

@@ -32,7 +32,7 @@ class FakeBlas final : public Blas {
     return {};
   }
   std::string identity() const override { return identity_; }
-  Status save_tuning() const override { return {}; }
+  Status save_tuning() override { return {}; }
   Status multiply(const ProductShape&, const ProductOperands&, void*) override { return {}; }
 
  private:

@@ -164,6 +164,7 @@ TEST(TuningCacheTest, FailedSaveLeavesNothingBehind) {
   // A rename that cannot succeed: a folder stands where the file should.
   TuningCache blocked(folder.path() / "c", kIdentity);
   std::filesystem::create_directories(blocked.path() / "x");
+  blocked.put(shape(1), bytes({1}));
   EXPECT_EQ(blocked.save().code(), StatusCode::kUnavailable);
   const std::filesystem::directory_iterator files(folder.path() / "c");
   EXPECT_EQ(std::distance(begin(files), end(files)), 1);
