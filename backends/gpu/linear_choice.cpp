@@ -79,6 +79,17 @@ bool plausible(const LinearTimes& times, std::span<const LinearGroup> products, 
   return true;
 }
 
+// Of these, those that a product of the group is chosen for.
+std::vector<int32_t> rows_of(const LinearGroup& group, std::span<const int32_t> grid,
+                             int32_t max_logit_rows) {
+  std::vector<int32_t> all(grid.begin(), grid.end());
+  if (!is_logits(group.shape)) return all;
+  for (int32_t& rows : all) rows = std::min(rows, max_logit_rows);
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
 // Without a build id a variant's number says nothing to the next start.
 ChoiceCache cache_in(const std::filesystem::path& folder, const Blas& blas, bool can_stream) {
   const std::string build = own_build_id();
@@ -297,11 +308,13 @@ Status LinearChoice::tune(std::span<const LinearGroup> groups, const ModelSpec& 
     if (rows < max_rows) grid.push_back(rows);
   }
   grid.push_back(max_rows);
-  std::erase_if(grid, [&](int32_t rows) {
-    return std::any_of(entries_.begin(), entries_.end(),
-                       [&](const Entry& entry) { return entry.rows == rows; });
-  });
-  if (grid.empty() || groups.empty()) return {};
+  bool all_chosen = true;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    for (const int32_t rows : rows_of(groups[i], grid, max_logit_rows)) {
+      all_chosen = all_chosen && has_chosen(i, rows);
+    }
+  }
+  if (all_chosen) return {};
   ENCORE_ASSIGN_OR_RETURN(const auto timing,
                           LinearTiming::create(groups, max_rows, max_logit_rows, account, stream));
   ENCORE_RETURN_IF_ERROR(tune_by(*timing, groups, spec, device, grid, max_logit_rows));
@@ -319,27 +332,46 @@ Status LinearChoice::tune_by(LinearTimes& times, std::span<const LinearGroup> gr
     layer.push_back(groups[i]);
   }
   for (const int32_t rows : grid) {
-    Entry entry{rows, std::vector<int32_t>(groups.size(), kByBlas)};
+    if (layer.empty() || has_chosen(layer_groups.front(), rows)) continue;
     std::vector<int32_t> variants(layer.size(), kByBlas);
     ENCORE_RETURN_IF_ERROR(choose(times, layer, spec, device, rows, &variants));
-    for (size_t i = 0; i < layer.size(); ++i) entry.variants[layer_groups[i]] = variants[i];
-    for (size_t i = 0; i < groups.size(); ++i) {
-      if (!is_logits(groups[i].shape) || rows > max_logit_rows) continue;
-      std::vector<int32_t> logits{kByBlas};
-      ENCORE_RETURN_IF_ERROR(choose(times, groups.subspan(i, 1), spec, device, rows, &logits));
-      entry.variants[i] = logits.front();
-    }
-    entries_.push_back(std::move(entry));
+    for (size_t i = 0; i < layer.size(); ++i) take(layer_groups[i], rows, variants[i]);
   }
-  std::sort(entries_.begin(), entries_.end(),
-            [](const Entry& a, const Entry& b) { return a.rows < b.rows; });
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (!is_logits(groups[i].shape)) continue;
+    for (const int32_t rows : rows_of(groups[i], grid, max_logit_rows)) {
+      if (has_chosen(i, rows)) continue;
+      std::vector<int32_t> variants{kByBlas};
+      ENCORE_RETURN_IF_ERROR(choose(times, groups.subspan(i, 1), spec, device, rows, &variants));
+      take(i, rows, variants.front());
+    }
+  }
   return {};
 }
 
+// The first choice for so many rows or more, or the end.
+std::vector<LinearChoice::Chosen>::const_iterator LinearChoice::chosen_for(size_t group,
+                                                                           int32_t rows) const {
+  return std::lower_bound(
+      chosen_[group].begin(), chosen_[group].end(), rows,
+      [](const Chosen& chosen, int32_t sought) { return chosen.rows < sought; });
+}
+
+bool LinearChoice::has_chosen(size_t group, int32_t rows) const {
+  if (group >= chosen_.size()) return false;
+  const auto found = chosen_for(group, rows);
+  return found != chosen_[group].end() && found->rows == rows;
+}
+
+void LinearChoice::take(size_t group, int32_t rows, int32_t variant) {
+  if (group >= chosen_.size()) chosen_.resize(group + 1);
+  chosen_[group].insert(chosen_for(group, rows), {rows, variant});
+}
+
 int32_t LinearChoice::variant(size_t group, int32_t rows) const {
-  const auto entry = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& e) { return e.rows >= rows; });
-  return entry == entries_.end() ? kByBlas : entry->variants[group];
+  if (group >= chosen_.size()) return kByBlas;
+  const auto found = chosen_for(group, rows);
+  return found == chosen_[group].end() ? kByBlas : found->variant;
 }
 
 }  // namespace encore::gpu

@@ -31,27 +31,30 @@ class LinearChoice {
   // `can_stream`: the device has our kernels. An empty folder keeps no choices.
   LinearChoice(Blas& blas, bool can_stream, const std::filesystem::path& folder);
 
-  // Times what may serve up to these rows, on the stream, and waits for it. Takes memory for
-  // operands while it runs. What an earlier call timed is not timed again, nor what was kept.
+  // Times what may serve up to these rows, `max_logit_rows` of logits, on the stream, and waits for
+  // it. Takes memory for operands while it runs. What an earlier call timed is not timed again, nor
+  // what was kept.
   Status tune(std::span<const LinearGroup> groups, const ModelSpec& spec,
               const DeviceTraits& device, int32_t max_rows, int32_t max_logit_rows,
               MemoryAccount& account, void* stream);
 
-  // The same by these times, for these numbers of rows alone, in any order.
+  // The same by these times, for these numbers of rows alone, in any order; logits for
+  // max_logit_rows in the place of more.
   Status tune_by(LinearTimes& times, std::span<const LinearGroup> groups, const ModelSpec& spec,
                  const DeviceTraits& device, std::span<const int32_t> grid, int32_t max_logit_rows);
 
   // Writes what was chosen to disk. A failure costs the next start some time and nothing else.
   Status save() { return kept_.save(); }
 
-  // Our kernel's variant for products of that group and number of rows, or kByBlas.
+  // Our kernel's variant for products of that group and number of rows, or kByBlas; that too past
+  // the rows that were chosen for.
   int32_t variant(size_t group, int32_t rows) const;
 
  private:
-  // What was found for a number of rows; it serves fewer rows too, from the next smaller entry on.
-  struct Entry {
+  // What a group's products take for a number of rows, and for fewer, from the next smaller one on.
+  struct Chosen {
     int32_t rows = 0;
-    std::vector<int32_t> variants;  // by group
+    int32_t variant = kByBlas;
   };
   // A way to compute a product, and what it takes alone.
   struct Candidate {
@@ -72,6 +75,9 @@ class LinearChoice {
   Result<float> choose_together(LinearTimes& times, std::span<const LinearGroup> layer,
                                 std::vector<Candidates> candidates, int32_t rows,
                                 std::vector<int32_t>* best);
+  std::vector<Chosen>::const_iterator chosen_for(size_t group, int32_t rows) const;
+  bool has_chosen(size_t group, int32_t rows) const;
+  void take(size_t group, int32_t rows, int32_t variant);
   // Chooses for these products, which are one model's layer or its logits; or takes what was kept.
   Status choose(LinearTimes& times, std::span<const LinearGroup> products, const ModelSpec& spec,
                 const DeviceTraits& device, int32_t rows, std::vector<int32_t>* variants);
@@ -90,7 +96,7 @@ class LinearChoice {
   Blas& blas_;
   bool can_stream_;
   ChoiceCache kept_;
-  std::vector<Entry> entries_;  // ascending rows
+  std::vector<std::vector<Chosen>> chosen_;  // by group; ascending rows
 };
 
 }  // namespace encore::gpu

@@ -55,7 +55,8 @@ class FakeTimes final : public LinearTimes {
     return {};
   }
   Result<float> blas_us(Blas&, const LinearGroup&, int32_t) override { return time_of(kByBlas); }
-  Result<float> streaming_us(const LinearGroup&, int32_t, int32_t variant) override {
+  Result<float> streaming_us(const LinearGroup& group, int32_t rows, int32_t variant) override {
+    if (is_logits(group.shape) && variant == 0) logit_rows.push_back(rows);
     return time_of(variant);
   }
   Result<float> tiled_us(const LinearGroup&, int32_t, int32_t variant) override {
@@ -80,6 +81,7 @@ class FakeTimes final : public LinearTimes {
   int tuned = 0;  // calls
   int timed = 0;
   std::vector<std::vector<int32_t>> layers;  // that were timed
+  std::vector<int32_t> logit_rows;           // that were timed
 
  private:
   float us_of(int32_t variant) const {
@@ -114,9 +116,9 @@ class LinearChoiceTest : public ::testing::Test {
  protected:
   // A start: chooses for these numbers of rows, and keeps it.
   LinearChoice start(FakeTimes& times, const std::vector<int32_t>& grid,
-                     const ModelSpec& model = spec()) {
+                     const ModelSpec& model = spec(), int32_t max_logit_rows = 64) {
     LinearChoice choice(blas_, true, folder_.path());
-    const Status chosen = choice.tune_by(times, groups(), model, {}, grid, 64);
+    const Status chosen = choice.tune_by(times, groups(), model, {}, grid, max_logit_rows);
     EXPECT_TRUE(chosen.ok()) << chosen.to_string();
     const Status saved = choice.save();
     EXPECT_TRUE(saved.ok()) << saved.to_string();
@@ -158,8 +160,40 @@ TEST_F(LinearChoiceTest, FewerRowsAreServedByTheNextLargerEntry) {
   times.partner_n = 256;
   const LinearChoice choice = start(times, {128, 1});
   EXPECT_EQ(choice.variant(2, 2), 2);
-  EXPECT_EQ(choice.variant(4, 2), kByBlas);
+  EXPECT_EQ(choice.variant(4, 2), 0);
   EXPECT_EQ(choice.variant(0, 129), kByBlas);
+}
+
+TEST_F(LinearChoiceTest, LogitsChooseUpToAsManyRowsAsThereAre) {
+  FakeTimes times;
+  const LinearChoice choice = start(times, {1, 8, 16, 128}, spec(), 4);
+  EXPECT_EQ(times.logit_rows, (std::vector<int32_t>{1, 4}));
+  for (const int32_t rows : {1, 2, 3, 4}) EXPECT_EQ(choice.variant(4, rows), 0) << rows;
+  EXPECT_EQ(choice.variant(4, 5), kByBlas);
+
+  // Kept for the rows that they were timed for.
+  FakeTimes same;
+  start(same, {1, 8, 16, 128}, spec(), 4);
+  EXPECT_EQ(same.timed, 0);
+  FakeTimes more;
+  start(more, {1, 8, 16, 128}, spec(), 12);
+  EXPECT_EQ(more.logit_rows, (std::vector<int32_t>{8, 12}));
+  FakeTimes fewer;
+  start(fewer, {1, 8, 16, 128}, spec(), 8);
+  EXPECT_EQ(fewer.timed, 0);
+}
+
+TEST_F(LinearChoiceTest, LogitsChooseForRowsThatAreAskedForLater) {
+  FakeTimes times;
+  LinearChoice choice(blas_, true, {});
+  for (const int32_t max_logit_rows : {4, 12, 12}) {
+    const Status chosen =
+        choice.tune_by(times, groups(), spec(), {}, std::vector<int32_t>{1, 8, 16}, max_logit_rows);
+    ASSERT_TRUE(chosen.ok()) << chosen.to_string();
+  }
+  EXPECT_EQ(times.logit_rows, (std::vector<int32_t>{1, 4, 8, 12}));
+  EXPECT_EQ(variants(choice, 12), (std::vector<int32_t>{0, 0, 0, 0, 0}));
+  EXPECT_EQ(choice.variant(4, 13), kByBlas);
 }
 
 TEST_F(LinearChoiceTest, ASecondRoundLeavesOutWhatWasFar) {
@@ -205,12 +239,12 @@ TEST_F(LinearChoiceTest, TheBlasIsTunedWhereItServes) {
   const LinearChoice first = start(times, {1, 128});
   EXPECT_EQ(variants(first, 1), (std::vector<int32_t>(5, kByBlas)));
   EXPECT_EQ(variants(first, 128), (std::vector<int32_t>(5, kByBlas)));
-  // And by the next start, in case its own choices were not kept; not for logits of 128 rows, of
-  // which there are at most 64.
+  // And by the next start, in case its own choices were not kept; for logits of 64 rows in the
+  // place of 128, since there are no more.
   FakeTimes others;
   start(others, {1, 128});
   EXPECT_EQ(others.timed, 0);
-  EXPECT_EQ(others.tuned, 5 + 4);
+  EXPECT_EQ(others.tuned, 5 + 5);
 }
 
 TEST_F(LinearChoiceTest, WhatIsNewIsTimedAndKeptBesides) {
