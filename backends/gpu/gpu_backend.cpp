@@ -13,6 +13,7 @@
 #include "encore/sdk/host.h"
 #include "gpu_ranks.h"
 #include "gpu_status.h"
+#include "kernels/gpu/norm.h"
 #include "selftest.h"
 #include "tuning_option.h"
 
@@ -191,10 +192,13 @@ Status GpuBackend::check_model(int32_t device, const ModelSpec& spec,
   ENCORE_RETURN_IF_ERROR(multiple_of_8("hidden_size", spec.hidden_size));
   ENCORE_RETURN_IF_ERROR(multiple_of_8("intermediate_size", spec.intermediate_size));
   ENCORE_RETURN_IF_ERROR(multiple_of_8("head_dim", spec.head_dim));
-  if (spec.head_dim > 256) {
-    return unimplemented("head_dim is " + std::to_string(spec.head_dim) + "; the " + platform_ +
-                         " backend takes up to 256");
-  }
+  const auto up_to = [this](const char* name, int64_t value, int64_t most) -> Status {
+    if (value <= most) return {};
+    return unimplemented(std::string(name) + " is " + std::to_string(value) + "; the " + platform_ +
+                         " backend takes up to " + std::to_string(most));
+  };
+  ENCORE_RETURN_IF_ERROR(up_to("hidden_size", spec.hidden_size, kRmsNormMaxColumns));
+  ENCORE_RETURN_IF_ERROR(up_to("head_dim", spec.head_dim, 256));
   ENCORE_RETURN_IF_ERROR(lowering::check_model(spec, weights));
   return check_device(device);
 }

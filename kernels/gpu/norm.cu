@@ -15,6 +15,8 @@ constexpr int kMaxThreads = 1024;
 constexpr int kFewRows = 512;
 constexpr int kManyRowsPacks = 4;  // of a thread
 constexpr int kManyRowsThreads = 512;
+static_assert(kRmsNormMaxColumns == 2 * kMaxThreads * 8 &&
+              kRmsNormMaxColumns == kManyRowsPacks * kManyRowsThreads * 8);
 
 // One block a row, which it holds in registers: kPacks packs a thread.
 template <int W, int kPacks, int kThreads>
@@ -58,7 +60,7 @@ LaunchError launch_norm(const RmsNormArgs& args, const Launch& launch) {
 
 LaunchError rms_norm(const RmsNormArgs& args, const Launch& launch) {
   const int32_t packs = args.hidden_size / 8;
-  if (args.hidden_size <= 0 || args.hidden_size % 8 != 0 || packs > 2 * kMaxThreads ||
+  if (args.hidden_size <= 0 || args.hidden_size % 8 != 0 || args.hidden_size > kRmsNormMaxColumns ||
       args.x_stride % 8 != 0 || args.y_stride % 8 != 0) {
     return gpuErrorInvalidValue;
   }

@@ -120,6 +120,8 @@ TEST(CudaBackend, ModelsItCannotRunAreRefusedWithTheNumber) {
   };
   EXPECT_EQ(message(&ModelSpec::hidden_size, 68),
             "hidden_size is 68; the CUDA backend takes multiples of 8");
+  EXPECT_EQ(message(&ModelSpec::hidden_size, 16392),
+            "hidden_size is 16392; the CUDA backend takes up to 16384");
   EXPECT_EQ(message(&ModelSpec::intermediate_size, 97),
             "intermediate_size is 97; the CUDA backend takes multiples of 8");
   EXPECT_EQ(message(&ModelSpec::head_dim, 12),

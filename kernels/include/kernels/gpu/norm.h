@@ -7,6 +7,8 @@
 
 namespace encore::gpu {
 
+inline constexpr int32_t kRmsNormMaxColumns = 16384;
+
 // y = x / sqrt(mean(x^2) + eps) * weight, row by row, in f32. A row's bits depend on it alone.
 struct RmsNormArgs {
   LiveRows rows;
@@ -15,7 +17,7 @@ struct RmsNormArgs {
   const void* weight = nullptr;  // [hidden_size] bf16
   void* y = nullptr;             // [rows, hidden_size] bf16; may be x
   int64_t y_stride = 0;
-  int32_t hidden_size = 0;  // a multiple of 8, at most 16384
+  int32_t hidden_size = 0;  // a multiple of 8, at most kRmsNormMaxColumns
   float eps = 0.0F;
 };
 
