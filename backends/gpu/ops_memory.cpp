@@ -1,6 +1,7 @@
 // GpuOps: weights and workspace.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "encore/sdk/host.h"
@@ -28,6 +29,18 @@ int64_t most_attention_bytes(const ModelSpec& spec, const lowering::WorkspaceReq
         std::max(bytes, attention_bytes(shape, request.max_tokens, request.max_requests, device));
   }
   return bytes;
+}
+
+// Tokens that attention takes in any step of up to so many requests, likewise.
+int32_t most_attention_tokens(const ModelSpec& spec, int32_t max_requests,
+                              const DeviceTraits& device) {
+  int32_t tokens = std::numeric_limits<int32_t>::max();
+  for (const Element element : kKvElements) {
+    const AttentionShape shape = attention_shape(spec, kv_layout(spec, 16, element));
+    tokens =
+        std::min(tokens, attention_max_tokens(shape, max_requests, attention_path(shape, device)));
+  }
+  return tokens;
 }
 
 }  // namespace
@@ -139,6 +152,13 @@ Result<int64_t> GpuOps::reserve_workspace(const ModelSpec& spec,
     return invalid_argument("max_requests is " + std::to_string(request.max_requests) +
                             "; a GPU takes up to " + std::to_string(kAttentionMaxRequests) +
                             " in a step: lower scheduler.max_running_requests");
+  }
+  const int32_t most_tokens = most_attention_tokens(spec, request.max_requests, settings_.device);
+  if (request.max_tokens > most_tokens) {
+    return invalid_argument(
+        "max_tokens is " + std::to_string(request.max_tokens) + "; attention takes up to " +
+        std::to_string(most_tokens) + " in a step, with max_requests " +
+        std::to_string(request.max_requests) + ": lower scheduler.max_tokens_per_step");
   }
   if (blas_workspace_ == nullptr) {
     ENCORE_ASSIGN_OR_RETURN(

@@ -1,6 +1,7 @@
 // Paged attention: which path serves a shape, how the workspace is cut, and which kernels run.
 // The kernels are in attention_{plan,plain,decode,prefill}*.cu and sm90/attention_prefill.cu.
 #include <algorithm>
+#include <limits>
 
 #include "attention_internal.h"
 #include "kernels/gpu/attention.h"
@@ -42,8 +43,13 @@ bool serves(const AttentionShape& shape, const AttentionBounds& bounds, Attentio
   return (path == AttentionPath::kPlain ? plain_serves(shape) : tensor_serves(shape)) &&
          bounds.max_tokens > 0 && bounds.max_requests > 0 &&
          bounds.max_requests <= kAttentionMaxRequests &&
+         (bounds.decode_only ||
+          bounds.max_tokens <= attention_max_tokens(shape, bounds.max_requests, path)) &&
          (path == AttentionPath::kPlain || bounds.num_processors > 0);
 }
+
+// Decode pieces always have room in the plan: see decode_grid().
+static_assert(kAttentionMaxRequests + kMaxPlaces <= kMaxPlanEntries);
 
 // The largest power of two that keeps all blocks of max_requests clusters on the device at once.
 int32_t cluster_size(int32_t clusters, int32_t blocks_at_once) {
@@ -126,6 +132,14 @@ int32_t max_prefill_tiles(const AttentionShape& shape, const AttentionBounds& bo
   const int32_t rows = prefill_tile_rows(shape, path);
   const int32_t requests = std::min(bounds.max_requests, bounds.max_tokens / 2);
   return (bounds.max_tokens + requests * (rows - 1)) / rows;
+}
+
+// The inverse of max_prefill_tiles(), where there are at least two tokens for each request.
+int32_t attention_max_tokens(const AttentionShape& shape, int32_t max_requests,
+                             AttentionPath path) {
+  if (path == AttentionPath::kPlain) return std::numeric_limits<int32_t>::max();
+  const int32_t rows = prefill_tile_rows(shape, path);
+  return (kMaxPlanEntries + 1) * rows - 1 - max_requests * (rows - 1);
 }
 
 AttentionWorkspace attention_workspace(const AttentionShape& shape, const AttentionBounds& bounds,

@@ -59,6 +59,9 @@ int32_t prefill_tile_rows(const AttentionShape& shape, AttentionPath path);
 int32_t max_prefill_tiles(const AttentionShape& shape, const AttentionBounds& bounds,
                           AttentionPath path);
 
+// Pieces or tiles that the plan can order: it holds their lengths in 40 KB of shared memory.
+inline constexpr int32_t kMaxPlanEntries = 10240;
+
 // For a prefill kernel whose blocks fetch their tiles: attention_plan() zeroes them every step; a
 // kernel that uses them leaves them zero.
 inline constexpr int32_t kPrefillCounters = 64;

@@ -199,8 +199,8 @@ LaunchError launch_attention_plan(const AttentionShape& shape, const AttentionBo
   // Whole groups of four: nvcc reads the last lengths of a list by 16 bytes.
   const size_t shared_bytes =
       sizeof(int4) * static_cast<size_t>(ceil_div(std::max(args.decode.slots, args.max_tiles), 4));
-  constexpr size_t kMaxSharedBytes = 40 << 10;  // 48 KB less `ends`
-  if (shared_bytes > kMaxSharedBytes) return gpuErrorInvalidValue;
+  static_assert(kMaxPlanEntries % 4 == 0 &&
+                kMaxPlanEntries * sizeof(int) <= 40 << 10);  // 48 KB less `ends`
   const int threads =
       std::clamp(whole_warps(bounds.max_requests, launch), kMinThreads, kMaxThreads);
   return with_lanes(launch, [&]<int W>() {

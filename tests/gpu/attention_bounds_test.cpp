@@ -86,6 +86,43 @@ TEST(AttentionBounds, TilesAreEnoughForEveryWayToShareAStep) {
   }
 }
 
+TEST(AttentionBounds, MostTokensFollowRowsOfATileAndRequests) {
+  const auto most = [](int32_t num_heads, int32_t num_requests, AttentionPath path) {
+    return attention_max_tokens(shape_of(num_heads, 8, 128), num_requests, path);
+  };
+  EXPECT_EQ(most(64, 1, AttentionPath::kTensor), 81920);
+  EXPECT_EQ(most(64, 64, AttentionPath::kTensor), 81479);
+  EXPECT_EQ(most(64, 1024, AttentionPath::kTensor), 74759);
+  EXPECT_EQ(most(64, 1, AttentionPath::kHopper), 163840);
+  EXPECT_EQ(most(32, 1, AttentionPath::kMfma), 163840);
+  EXPECT_EQ(most(8, 1, AttentionPath::kWmma), 655360);
+  EXPECT_EQ(most(8, 1024, AttentionPath::kHopper), 1180799);
+  EXPECT_EQ(most(64, 1024, AttentionPath::kPlain), 2147483647);
+}
+
+TEST(AttentionBounds, ThePlanTakesTheMostTokensAndNoneMore) {
+  for (const AttentionShape& shape : kShapes) {
+    for (const int32_t requests : {1, 64, 1024}) {
+      // kTensor: 32 lanes, as the launch has.
+      constexpr AttentionPath kPath = AttentionPath::kTensor;
+      const int32_t most = attention_max_tokens(shape, requests, kPath);
+      const AttentionBounds bounds{most, requests, false, kProcessors};
+      const AttentionBounds more{most + 1, requests, false, kProcessors};
+      EXPECT_EQ(max_prefill_tiles(shape, bounds, kPath), 10240);
+      EXPECT_EQ(max_prefill_tiles(shape, more, kPath), 10241);
+      std::vector<std::byte> workspace(attention_workspace_bytes(shape, bounds, kPath));
+      const int32_t no_requests = 0;
+      AttentionInputs inputs;
+      inputs.num_requests = &no_requests;
+      EXPECT_EQ(attention_plan(shape, bounds, kPath, inputs, workspace.data(), {}), 0);
+      EXPECT_NE(attention_plan(shape, more, kPath, inputs, workspace.data(), {}), 0);
+      // Steps of decodes alone have no tiles.
+      const AttentionBounds decodes{most + 1, requests, true, kProcessors};
+      EXPECT_EQ(attention_plan(shape, decodes, kPath, inputs, workspace.data(), {}), 0);
+    }
+  }
+}
+
 TEST(AttentionBounds, SlotsAreEnoughForEveryMixOfContexts) {
   std::mt19937 engine(2);
   for (const AttentionShape& shape : kShapes) {

@@ -42,9 +42,14 @@ struct AttentionShape {
 // The best path that a device offers.
 AttentionPath attention_path(const AttentionShape& shape, const DeviceTraits& device);
 
+// Tokens of a step of up to so many requests, at most, unless it is of decodes alone: the plan
+// holds its tiles in shared memory while it orders them. kPlain, which has no plan, takes any
+// number. REQUIRES: the path serves the shape.
+int32_t attention_max_tokens(const AttentionShape& shape, int32_t max_requests, AttentionPath path);
+
 // Recorded sizes of a step.
 struct AttentionBounds {
-  int32_t max_tokens = 0;      // rows of q
+  int32_t max_tokens = 0;      // rows of q; at most attention_max_tokens()
   int32_t max_requests = 0;    // at most 1024
   bool decode_only = false;    // every live request brings exactly one token, in order
   int32_t num_processors = 0;  // multiprocessors of the device
