@@ -236,7 +236,7 @@ class Service {
   Status listen() {
     ENCORE_ASSIGN_OR_RETURN(http_, HttpServer::bind(http_options(config())));
     server_ = std::make_unique<ModelServer>(*http_, config(), page_html());
-    http_->start(server_->handler());
+    http_->start(server_->handler(), server_->head_check());
     spdlog::info("loading; {} says 503 until that is done", address(*http_));
     if (config().api_keys.empty() && !is_loopback(config().host)) {
       spdlog::warn("server.host is {} and there is no API key: whoever reaches it may use it",

@@ -27,6 +27,7 @@ struct HttpCounters {
 struct HttpContext {
   HttpOptions options;
   HttpHandler handler;
+  HttpHeadCheck head_check;  // or empty
   HttpCounters counters;
   RequestIds ids;
   bool draining = false;  // every answer is its connection's last

@@ -61,7 +61,7 @@ class AsioHttpServer final : public HttpServer {
 
   std::string host() const override { return endpoint_.address().to_string(); }
   int32_t port() const override { return endpoint_.port(); }
-  void start(HttpHandler handler) override;
+  void start(HttpHandler handler, HttpHeadCheck head_check) override;
   void post(std::function<void()> work) override;
   void drain() override;
   void stop() override { stop_now(); }
@@ -92,9 +92,10 @@ Status AsioHttpServer::take_port() {
   return {};
 }
 
-void AsioHttpServer::start(HttpHandler handler) {
+void AsioHttpServer::start(HttpHandler handler, HttpHeadCheck head_check) {
   assert(!thread_.joinable() && "start() is called once");
   context_.handler = std::move(handler);
+  context_.head_check = std::move(head_check);
   asio::post(io_, [this] {
     connections_.start();
     accept();

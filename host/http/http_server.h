@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -99,6 +100,12 @@ class HttpExchange {
 
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange> exchange)>;
 
+// Asked about a request whose body is still to come, or the rest of it: an answer refuses it, so
+// that nobody is made to receive a body for nothing, and ends its connection (whoever waits for
+// "100 Continue" gets it instead). The handler never sees such a request; it sees the others once
+// they are whole. `head` has no body and no id yet. On the server's thread; must not block.
+using HttpHeadCheck = std::function<std::optional<HttpResponse>(const HttpRequest& head)>;
+
 // bind(), start() and stop() by one thread; post() and stats() by any.
 class HttpServer {
  public:
@@ -112,8 +119,8 @@ class HttpServer {
   virtual std::string host() const = 0;
   virtual int32_t port() const = 0;  // the one that was taken, if any would do
 
-  // Starts the thread. Once. An exception from `handler` becomes a 500 with error_body.
-  virtual void start(HttpHandler handler) = 0;
+  // Starts the thread. Once. An exception from either becomes a 500 with error_body.
+  virtual void start(HttpHandler handler, HttpHeadCheck head_check = {}) = 0;
 
   // Runs `work` on the server's thread, in order; it must not throw. After stop() nothing more is
   // run.

@@ -18,6 +18,11 @@ constexpr int64_t kMinBodyBytesPerSecond = 1024;
 constexpr int64_t kLingerQuietMs = 2'000;
 constexpr int64_t kLingerMs = 10'000;
 
+// To an exception, whose text is for nobody outside.
+HttpResponse handler_failed(const HttpContext& context) {
+  return error_response(context, 500, "the server failed to handle the request");
+}
+
 }  // namespace
 
 HttpSession::HttpSession(HttpContext& context, std::function<void()> wake, int64_t now_ms)
@@ -72,8 +77,8 @@ size_t HttpSession::parse(std::string_view bytes, int64_t now_ms) {
     refuse(parser_->refusal_status(), parser_->refusal_message());
   } else if (parser_->complete()) {
     dispatch();
-  } else if (!had_head && parser_->expects_continue()) {
-    output_.add_head("HTTP/1.1 100 Continue\r\n\r\n");
+  } else if (!had_head && parser_->head_complete()) {
+    take_head();
   }
   return used;
 }
@@ -124,23 +129,45 @@ void HttpSession::call_handler(const std::shared_ptr<SessionExchange>& exchange)
   try {
     context_.handler(exchange);
   } catch (...) {
-    // Its text is for nobody outside. A stream that has begun can only be cut off.
+    // A stream that has begun can only be cut off.
     if (exchange_ != exchange.get()) return;
     if (streaming_) return abandon();
     keep_alive_ = false;
-    respond(error_response(context_, 500, "the server failed to handle the request"));
+    respond(handler_failed(context_));
+  }
+}
+
+// The body, or the rest of it, is still to come.
+void HttpSession::take_head() {
+  if (std::optional<HttpResponse> refusal = check_head()) {
+    context_.counters.requests.fetch_add(1, std::memory_order_relaxed);
+    return answer_early(*std::move(refusal));
+  }
+  if (parser_->expects_continue()) output_.add_head("HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+std::optional<HttpResponse> HttpSession::check_head() {
+  if (!context_.head_check) return {};
+  try {
+    return context_.head_check(parser_->request());
+  } catch (...) {
+    return handler_failed(context_);
   }
 }
 
 void HttpSession::refuse(int32_t status, std::string_view message) {
   context_.counters.requests_refused.fetch_add(1, std::memory_order_relaxed);
-  const std::unique_ptr<RequestParser> parser = std::move(parser_);  // may own `message`
+  answer_early(error_response(context_, status, message));
+}
+
+// A request that was not received whole: where the next one begins is not known.
+void HttpSession::answer_early(HttpResponse response) {
+  const std::unique_ptr<RequestParser> parser = std::move(parser_);
   request_id_ = request_id_of(parser->request());
   bodyless_ = parser->request().method == "HEAD";
   http_1_0_ = parser->is_http_1_0();
   keep_alive_ = false;
   phase_ = Phase::kAnswering;
-  HttpResponse response = error_response(context_, status, message);
   std::string body = std::move(response.body);
   send_whole(response, std::move(body));
 }

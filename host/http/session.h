@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -80,7 +81,10 @@ class HttpSession {
   void parse_ahead(int64_t now_ms);
   void dispatch();
   void call_handler(const std::shared_ptr<SessionExchange>& exchange);
+  void take_head();
+  std::optional<HttpResponse> check_head();
   void refuse(int32_t status, std::string_view message);
+  void answer_early(HttpResponse response);
   std::string request_id_of(const HttpRequest& request);
   void begin_answer(ResponseHead& head);
   void send_whole(const HttpResponse& response, std::string body);

@@ -8,13 +8,15 @@ void answer_json(HttpExchange& exchange, std::string body) {
   exchange.respond({.body = std::move(body), .headers = {}});
 }
 
-void answer_error(HttpExchange& exchange, ServerMetrics& metrics, const ApiError& error,
-                  HttpHeaders headers) {
+HttpResponse error_response(ServerMetrics& metrics, const ApiError& error, HttpHeaders headers) {
   if (error.http_status == 429) headers.emplace_back("Retry-After", "1");
   if (error.http_status == 503) headers.emplace_back("Retry-After", "5");
   metrics.refused(error.http_status);
-  exchange.respond(
-      {.status = error.http_status, .body = to_json(error), .headers = std::move(headers)});
+  return {.status = error.http_status, .body = to_json(error), .headers = std::move(headers)};
+}
+
+void answer_error(HttpExchange& exchange, ServerMetrics& metrics, const ApiError& error) {
+  exchange.respond(error_response(metrics, error));
 }
 
 ApiError not_serving(std::string reason) {

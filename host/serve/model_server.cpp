@@ -1,5 +1,6 @@
 #include "serve/model_server.h"
 
+#include <optional>
 #include <utility>
 
 #include "serve/answers.h"
@@ -16,6 +17,10 @@ ApiError error_of(int32_t http_status, std::string message, std::string code) {
   return error;
 }
 
+ApiError unknown_path(const std::string& path) {
+  return error_of(404, "There is no " + path + " here.", "not_found");
+}
+
 }  // namespace
 
 class ModelServer::Impl {
@@ -28,6 +33,7 @@ class ModelServer::Impl {
         calls_(http, config, metrics_) {}
 
   void handle(const std::shared_ptr<HttpExchange>& exchange);
+  std::optional<HttpResponse> refusal_of(const HttpRequest& request);
 
   void set_model(const ServedModel& model) {
     http_.post([this, model] {
@@ -82,28 +88,36 @@ class ModelServer::Impl {
 
 void ModelServer::Impl::handle(const std::shared_ptr<HttpExchange>& exchange) {
   const HttpRequest& request = exchange->request();
+  if (std::optional<HttpResponse> refusal = refusal_of(request)) {
+    return exchange->respond(*std::move(refusal));
+  }
+  serve(find_route(request.path)->endpoint, exchange);
+}
+
+// By path, method, key and state; `request` may have no body yet.
+std::optional<HttpResponse> ModelServer::Impl::refusal_of(const HttpRequest& request) {
   const Route* route = find_route(request.path);
-  if (route == nullptr) return answer_unknown(*exchange);
+  if (route == nullptr) return error_response(metrics_, unknown_path(request.path));
   if (!allows(*route, request.method)) {
     const std::string allow(route->methods);
-    return answer_error(
-        *exchange, metrics_,
+    return error_response(
+        metrics_,
         error_of(405,
                  request.path + " does not take " + request.method + "; it takes " + allow + ".",
                  "method_not_allowed"),
         {{"Allow", allow}});
   }
   if (route->needs_key && !is_authorized(request.header("Authorization"), config_.api_keys)) {
-    return answer_error(
-        *exchange, metrics_,
+    return error_response(
+        metrics_,
         error_of(401, "This server needs an API key: send it as \"Authorization: Bearer KEY\".",
                  "invalid_api_key"),
         {{"WWW-Authenticate", "Bearer"}});
   }
   if (route->needs_model && state_ != State::kServing) {
-    return answer_error(*exchange, metrics_, not_serving(state_reason()));
+    return error_response(metrics_, not_serving(state_reason()));
   }
-  serve(route->endpoint, exchange);
+  return {};
 }
 
 void ModelServer::Impl::serve(Endpoint endpoint, const std::shared_ptr<HttpExchange>& exchange) {
@@ -175,8 +189,7 @@ void ModelServer::Impl::answer_page(HttpExchange& exchange) {
 }
 
 void ModelServer::Impl::answer_unknown(HttpExchange& exchange) {
-  answer_error(exchange, metrics_,
-               error_of(404, "There is no " + exchange.request().path + " here.", "not_found"));
+  answer_error(exchange, metrics_, unknown_path(exchange.request().path));
 }
 
 std::string_view ModelServer::Impl::state_name() const {
@@ -216,6 +229,10 @@ HttpHandler ModelServer::handler() {
   return [impl = impl_.get()](const std::shared_ptr<HttpExchange>& exchange) {
     impl->handle(exchange);
   };
+}
+
+HttpHeadCheck ModelServer::head_check() {
+  return [impl = impl_.get()](const HttpRequest& head) { return impl->refusal_of(head); };
 }
 
 EventSink ModelServer::event_sink() {

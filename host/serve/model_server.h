@@ -32,6 +32,8 @@ class ModelServer {
   ModelServer& operator=(const ModelServer&) = delete;
 
   HttpHandler handler();
+  // Refuses what the handler would refuse without looking at the body.
+  HttpHeadCheck head_check();
 
   // The sink for the EngineLoop.
   EventSink event_sink();

@@ -106,6 +106,39 @@ TEST(DoorTest, WithKeysTheApiNeedsOneAndTheProbesDoNot) {
   }
 }
 
+// Before a body is received, with the answer that there would be after it.
+TEST(DoorTest, HeadIsRefusedAsTheWholeRequestWouldBe) {
+  ServerConfig config = ServerRig::named();
+  config.api_keys = {"a-key"};
+  ServerRig rig(config);
+  const HttpHeaders key = {{"Authorization", "Bearer a-key"}};
+  const auto expect_refused = [&](const char* method, const char* path, const HttpHeaders& headers,
+                                  int32_t status) {
+    const HttpResponse early = rig.http.send_head(method, path, headers);
+    const Client late = rig.http.send(method, path, "{}", headers);
+    EXPECT_EQ(early.status, status) << path;
+    EXPECT_EQ(late->status, status) << path;
+    EXPECT_EQ(early.body, late->body);
+    EXPECT_EQ(early.headers, late->headers);
+    EXPECT_EQ(early.content_type, "application/json");
+    const std::string counted =
+        "requests_refused_total{model_name=\"tiny\",status=\"" + std::to_string(status) + "\"} 2\n";
+    EXPECT_THAT(rig.http.get("/metrics")->body, HasSubstr(counted));
+  };
+  expect_refused("POST", "/v1/nothing", {}, 404);
+  expect_refused("POST", "/health", {}, 405);
+  expect_refused("POST", "/v1/completions", {{"Authorization", "Bearer b-key"}}, 401);
+  expect_refused("POST", "/v1/completions", key, 503);
+  rig.load();
+  EXPECT_EQ(rig.http.send_head("POST", "/v1/completions", key).status, 0);
+  EXPECT_EQ(rig.http.send_head("GET", "/health").status, 0);
+  rig.server.drain([] {});
+  rig.http.run_posted();
+  const HttpResponse draining = rig.http.send_head("POST", "/v1/completions", key);
+  EXPECT_EQ(draining.status, 503);
+  EXPECT_THAT(draining.body, HasSubstr("shutting down"));
+}
+
 TEST(DoorTest, BodiesThatAreNoRequestsAre400) {
   ServerRig rig;
   rig.load();

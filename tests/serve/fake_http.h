@@ -98,7 +98,10 @@ class FakeHttp : public HttpServer {
  public:
   std::string host() const override { return "127.0.0.1"; }
   int32_t port() const override { return 1; }
-  void start(HttpHandler handler) override { handler_ = std::move(handler); }
+  void start(HttpHandler handler, HttpHeadCheck head_check) override {
+    handler_ = std::move(handler);
+    head_check_ = std::move(head_check);
+  }
   void drain() override {}
   void stop() override {}
   HttpStats stats() const override { return {}; }
@@ -145,6 +148,14 @@ class FakeHttp : public HttpServer {
     handler_(std::move(exchange));
     return client;
   }
+  // What a client is answered whose body has not come; status 0: the body may come.
+  HttpResponse send_head(std::string method, std::string path, HttpHeaders headers = {}) {
+    HttpRequest head;
+    head.method = std::move(method);
+    head.path = std::move(path);
+    head.headers = std::move(headers);
+    return head_check_(head).value_or(HttpResponse{.status = 0});
+  }
   Client get(std::string path) { return send("GET", std::move(path)); }
   Client post_json(std::string path, std::string body) {
     return send("POST", std::move(path), std::move(body));
@@ -152,6 +163,7 @@ class FakeHttp : public HttpServer {
 
  private:
   HttpHandler handler_;
+  HttpHeadCheck head_check_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> posted_;

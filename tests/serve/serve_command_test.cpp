@@ -296,6 +296,23 @@ TEST(ServeCommandTest, KeysComeFromFlagsVariablesAndConfigurationAndAreNeverShow
   }
 }
 
+// Whoever has no key makes the server hold nothing: the answer comes before the body.
+TEST(ServeCommandTest, KeyIsAskedForBeforeTheBody) {
+  ServeProcess server({tiny_config("api_keys: [a-key]")});
+  ASSERT_TRUE(server.wait_until_ready()) << server.log();
+  for (const std::string more : {"", "Expect: 100-continue\r\n"}) {
+    HttpClient client(server.port());
+    client.send("POST /v1/completions HTTP/1.1\r\nHost: test\r\nContent-Length: 33554432\r\n" +
+                more + "\r\n");
+    EXPECT_EQ(client.read_until("\r\n"), "HTTP/1.1 401 Unauthorized\r\n");
+    const std::string rest = client.read_all();
+    EXPECT_THAT(rest, HasSubstr("\r\nWWW-Authenticate: Bearer\r\n"));
+    EXPECT_THAT(rest, HasSubstr("\r\nConnection: close\r\n"));
+    EXPECT_THAT(rest, HasSubstr("\"code\":\"invalid_api_key\""));
+  }
+  EXPECT_EQ(metric(server.port(), "requests_refused_total{model_name=\"tiny\",status=\"401\""), 2);
+}
+
 TEST(ServeCommandTest, EmptyKeysDoNotOpenTheServer) {
   ServeProcess variable({tiny_config()}, {"ENCORE_API_KEY="});
   EXPECT_EQ(variable.wait(20), 2);

@@ -93,7 +93,7 @@ class ServerRig {
         server(http, server_config, "<!doctype html>"),
         loop(*rig.engine, server.event_sink()),
         max_running_requests_(options.limits.max_requests) {
-    http.start(server.handler());
+    http.start(server.handler(), server.head_check());
   }
 
   static ServerConfig named() {
