@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "http/http_server.h"
+#include "http/log_interval.h"
 #include "http/request_id.h"
 
 namespace encore {
@@ -30,6 +31,8 @@ struct HttpContext {
   HttpHeadCheck head_check;  // or empty
   HttpCounters counters;
   RequestIds ids;
+  int64_t body_bytes_receiving = 0;  // held of bodies that are not whole yet
+  LogInterval bodies_refused_line;
   bool draining = false;  // every answer is its connection's last
 };
 

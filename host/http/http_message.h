@@ -16,7 +16,7 @@ struct HttpRequest {
   std::string path;     // "/v1/models": without the query
   std::string query;    // what follows the first '?', or empty
   HttpHeaders headers;  // in order of arrival; values are any bytes but control characters
-  std::string body;
+  std::string body;     // of GET and HEAD empty: it would mean nothing (RFC 9110, section 9.3.1)
   // The client's X-Request-Id if it is fit to be logged (at most 128 printable ASCII characters),
   // else one of our own. Every response carries it.
   std::string id;

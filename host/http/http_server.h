@@ -37,7 +37,9 @@ struct HttpOptions {
   std::string host = "127.0.0.1";
   int32_t port = 0;                // 0: any free one
   int32_t max_connections = 4096;  // more are told 503; of many at once, some only closed
-  // Of a body, without chunks' frames; beyond: 413, at once if Content-Length says so.
+  // Of a body, without chunks' frames; beyond: 413, at once if Content-Length says so. Of all
+  // bodies that are being received together, eight times as much; whose request would not fit is
+  // told 503.
   int64_t max_body_bytes = int64_t{32} << 20;
   // Of request line and headers together, of trailers, of a chunk's head; beyond: 431.
   int32_t max_header_bytes = 16 << 10;
@@ -61,8 +63,9 @@ struct HttpStats {
   int64_t connections_accepted = 0;
   int64_t connections_refused = 0;  // over max_connections: answered 503
   int64_t requests = 0;
-  int64_t requests_refused = 0;  // answered by the server itself: malformed, too large, too slow
-  int64_t clients_gone = 0;      // before their answer was complete
+  // Answered by the server itself: malformed, too large, too slow, too many bytes at once.
+  int64_t requests_refused = 0;
+  int64_t clients_gone = 0;  // before their answer was complete
 };
 
 // One request and its answer: either respond(), or start_stream(), write()... and finish().

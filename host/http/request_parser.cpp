@@ -73,7 +73,7 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   bool complete() const { return is_done(); }
   bool head_complete() const { return head_complete_; }
   bool expects_continue() const {
-    return head_complete_ && expects_continue_ && !is_done() && request.body.empty();
+    return head_complete_ && expects_continue_ && !is_done() && body_bytes == 0;
   }
   bool refused() const { return refusal_status != 0; }
   bool http_1_0() const { return version_ == 10; }
@@ -82,6 +82,8 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   HttpRequest request;
   int32_t refusal_status = 0;
   std::string refusal_message;
+  int64_t body_bytes = 0;
+  int64_t announced_bytes = 0;
 
  protected:
   void on_request_impl(http::verb verb, beast::string_view method, beast::string_view target,
@@ -91,16 +93,14 @@ class RequestParser::Impl final : public http::basic_parser<true> {
                      beast::error_code& error) override;
   void on_header_impl(beast::error_code& error) override;
   void on_body_init_impl(const boost::optional<uint64_t>& length, beast::error_code&) override {
-    if (length) request.body.reserve(std::min(*length, kMaxReservedBytes));
+    if (length && keeps_body()) request.body.reserve(std::min(*length, kMaxReservedBytes));
   }
   size_t on_body_impl(beast::string_view data, beast::error_code&) override {
-    request.body.append(data.data(), data.size());
-    return data.size();
+    return add_to_body(data);
   }
   void on_chunk_header_impl(uint64_t, beast::string_view, beast::error_code&) override {}
   size_t on_chunk_body_impl(uint64_t, beast::string_view data, beast::error_code&) override {
-    request.body.append(data.data(), data.size());
-    return data.size();
+    return add_to_body(data);
   }
   void on_finish_impl(beast::error_code&) override {}
 
@@ -112,6 +112,8 @@ class RequestParser::Impl final : public http::basic_parser<true> {
   void refuse_header_size();
   void check_limits(size_t left_over);
   bool count_head(size_t bytes, beast::error_code& error);
+  bool keeps_body() const { return request.method != "GET" && request.method != "HEAD"; }
+  size_t add_to_body(beast::string_view data);
 
   const ParserLimits limits_;
   int64_t head_bytes_ = 0;     // taken while the head was incomplete
@@ -190,9 +192,16 @@ void RequestParser::Impl::on_field_impl(http::field field, beast::string_view na
 void RequestParser::Impl::on_header_impl(beast::error_code& error) {
   head_complete_ = true;
   keep_alive_ = keep_alive();
+  if (keeps_body()) announced_bytes = static_cast<int64_t>(content_length().value_or(0));
   if (hosts_ > 1 || (hosts_ == 0 && version_ >= 11)) {
     refuse(400, "malformed request: HTTP/1.1 asks for exactly one Host header", error);
   }
+}
+
+size_t RequestParser::Impl::add_to_body(beast::string_view data) {
+  body_bytes += static_cast<int64_t>(data.size());
+  if (keeps_body()) request.body.append(data.data(), data.size());
+  return data.size();
 }
 
 size_t RequestParser::Impl::take(std::string_view bytes) {
@@ -245,9 +254,13 @@ bool RequestParser::head_complete() const { return impl_->head_complete(); }
 
 bool RequestParser::complete() const { return impl_->complete() && !impl_->refused(); }
 
-int64_t RequestParser::body_bytes() const {
+int64_t RequestParser::body_bytes() const { return impl_->body_bytes; }
+
+int64_t RequestParser::kept_bytes() const {
   return static_cast<int64_t>(impl_->request.body.size());
 }
+
+int64_t RequestParser::announced_bytes() const { return impl_->announced_bytes; }
 
 bool RequestParser::expects_continue() const { return impl_->expects_continue(); }
 

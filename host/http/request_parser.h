@@ -36,6 +36,9 @@ class RequestParser {
   bool head_complete() const;
   bool complete() const;
   int64_t body_bytes() const;  // so far
+  int64_t kept_bytes() const;  // of these, in memory: a body of GET or HEAD is thrown away
+  // How many kept_bytes() will be, as far as Content-Length says.
+  int64_t announced_bytes() const;
 
   // The client waits for "100 Continue" before it sends the body.
   bool expects_continue() const;

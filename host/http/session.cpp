@@ -1,5 +1,8 @@
 #include "http/session.h"
 
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -14,9 +17,17 @@ constexpr size_t kMaxReadAhead = 64 << 10;
 // byte now and then. A head must be whole within the idle limit.
 constexpr int64_t kMinBodyBytesPerSecond = 1024;
 
+// Bodies that are being received, in bodies of the largest size that is allowed: memory that
+// clients can make the server hold.
+constexpr int64_t kLargestBodies = 8;
+
 // How long a client may take to close its end after ours.
 constexpr int64_t kLingerQuietMs = 2'000;
 constexpr int64_t kLingerMs = 10'000;
+
+int64_t max_bytes_receiving(const HttpOptions& options) {
+  return kLargestBodies * options.max_body_bytes;
+}
 
 // To an exception, whose text is for nobody outside.
 HttpResponse handler_failed(const HttpContext& context) {
@@ -77,8 +88,8 @@ size_t HttpSession::parse(std::string_view bytes, int64_t now_ms) {
     refuse(parser_->refusal_status(), parser_->refusal_message());
   } else if (parser_->complete()) {
     dispatch();
-  } else if (!had_head && parser_->head_complete()) {
-    take_head();
+  } else if (parser_->head_complete()) {
+    take_part(!had_head, now_ms);
   }
   return used;
 }
@@ -110,7 +121,7 @@ std::string HttpSession::request_id_of(const HttpRequest& request) {
 }
 
 void HttpSession::dispatch() {
-  const std::unique_ptr<RequestParser> parser = std::move(parser_);
+  const std::unique_ptr<RequestParser> parser = end_receiving();
   HttpRequest& request = parser->request();
   request_id_ = request_id_of(request);
   request.id = request_id_;
@@ -137,13 +148,14 @@ void HttpSession::call_handler(const std::shared_ptr<SessionExchange>& exchange)
   }
 }
 
-// The body, or the rest of it, is still to come.
-void HttpSession::take_head() {
-  if (std::optional<HttpResponse> refusal = check_head()) {
+// The head, or a piece of the body; the rest is still to come.
+void HttpSession::take_part(bool is_first, int64_t now_ms) {
+  if (std::optional<HttpResponse> refusal = is_first ? check_head() : std::nullopt) {
     context_.counters.requests.fetch_add(1, std::memory_order_relaxed);
     return answer_early(*std::move(refusal));
   }
-  if (parser_->expects_continue()) output_.add_head("HTTP/1.1 100 Continue\r\n\r\n");
+  if (!fits_beside_others(is_first)) return refuse_for_others(now_ms);
+  if (is_first && parser_->expects_continue()) output_.add_head("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 std::optional<HttpResponse> HttpSession::check_head() {
@@ -155,6 +167,33 @@ std::optional<HttpResponse> HttpSession::check_head() {
   }
 }
 
+// What is announced must fit as things are now; it takes no room before it comes, so that
+// announcing costs the others nothing.
+bool HttpSession::fits_beside_others(bool is_first) {
+  const int64_t kept = parser_->kept_bytes();
+  context_.body_bytes_receiving += kept - counted_bytes_;
+  counted_bytes_ = kept;
+  const int64_t to_come = is_first ? std::max(parser_->announced_bytes() - kept, int64_t{0}) : 0;
+  return context_.body_bytes_receiving + to_come <= max_bytes_receiving(context_.options);
+}
+
+void HttpSession::refuse_for_others(int64_t now_ms) {
+  context_.counters.requests_refused.fetch_add(1, std::memory_order_relaxed);
+  std::string reason = "over " + std::to_string(max_bytes_receiving(context_.options)) +
+                       " bytes of requests are being received, which is " +
+                       std::to_string(kLargestBodies) + " times server.max_body_bytes";
+  if (context_.bodies_refused_line.due(now_ms)) spdlog::warn("503 to new requests: {}", reason);
+  HttpResponse response = error_response(context_, 503, reason.append("; try again later"));
+  response.headers.emplace_back("Retry-After", "1");
+  answer_early(std::move(response));
+}
+
+// Of what is received no more is counted: it is whole, or nobody's.
+std::unique_ptr<RequestParser> HttpSession::end_receiving() {
+  context_.body_bytes_receiving -= std::exchange(counted_bytes_, 0);
+  return std::move(parser_);
+}
+
 void HttpSession::refuse(int32_t status, std::string_view message) {
   context_.counters.requests_refused.fetch_add(1, std::memory_order_relaxed);
   answer_early(error_response(context_, status, message));
@@ -162,7 +201,7 @@ void HttpSession::refuse(int32_t status, std::string_view message) {
 
 // A request that was not received whole: where the next one begins is not known.
 void HttpSession::answer_early(HttpResponse response) {
-  const std::unique_ptr<RequestParser> parser = std::move(parser_);
+  const std::unique_ptr<RequestParser> parser = end_receiving();
   request_id_ = request_id_of(parser->request());
   bodyless_ = parser->request().method == "HEAD";
   http_1_0_ = parser->is_http_1_0();
@@ -343,7 +382,7 @@ void HttpSession::lose_client() {
 
 void HttpSession::close() {
   phase_ = Phase::kClosed;
-  parser_ = nullptr;
+  end_receiving();
   std::string().swap(ahead_);
 }
 

@@ -81,8 +81,11 @@ class HttpSession {
   void parse_ahead(int64_t now_ms);
   void dispatch();
   void call_handler(const std::shared_ptr<SessionExchange>& exchange);
-  void take_head();
+  void take_part(bool is_first, int64_t now_ms);
   std::optional<HttpResponse> check_head();
+  bool fits_beside_others(bool is_first);
+  void refuse_for_others(int64_t now_ms);
+  std::unique_ptr<RequestParser> end_receiving();
   void refuse(int32_t status, std::string_view message);
   void answer_early(HttpResponse response);
   std::string request_id_of(const HttpRequest& request);
@@ -96,6 +99,7 @@ class HttpSession {
   const std::function<void()> wake_;
   Phase phase_ = Phase::kIdle;
   std::unique_ptr<RequestParser> parser_;  // while a request is being received
+  int64_t counted_bytes_ = 0;              // its share of the context's body_bytes_receiving
   SessionExchange* exchange_ = nullptr;    // while it is being answered
   OutputQueue output_;
   std::string ahead_;  // received, and not parsed yet

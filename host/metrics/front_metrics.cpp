@@ -21,8 +21,9 @@ FrontMetrics::FrontMetrics(const MetricBuilder& build)
       connections_refused_(build.counter("http_connections_refused_total",
                                          "Connections beyond server.max_connections.")),
       http_requests_(build.counter("http_requests_total", "HTTP requests of any path.")),
-      http_requests_refused_(build.counter("http_requests_refused_total",
-                                           "HTTP requests malformed, too large or too slow.")),
+      http_requests_refused_(
+          build.counter("http_requests_refused_total",
+                        "HTTP requests malformed, too large, too slow or too many.")),
       clients_gone_(build.counter("http_clients_gone_total",
                                   "Clients that left before their answer was complete.")) {
   for (const int32_t status : {400, 401, 404, 413, 429, 500, 503}) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -54,6 +55,10 @@ Conversation::Conversation() : context_(shared_context()) {
   context_.options.max_body_bytes = kMaxBodyBytes;
   context_.options.max_unread_bytes = kMaxUnreadBytes;
   context_.options.idle_timeout_ms = 1000;
+  context_.head_check = [](const encore::HttpRequest& head) -> std::optional<encore::HttpResponse> {
+    if (head.path.size() < 2 || head.path[1] != 'e') return {};
+    return encore::HttpResponse{.status = 401, .body = "early"};
+  };
   context_.handler = [this](const auto& exchange) { handle(exchange); };
   session_ = std::make_unique<encore::HttpSession>(
       context_, [] {}, now_ms_);
@@ -163,6 +168,7 @@ void Conversation::run(std::string_view choices, std::string_view bytes) {
     if (session_->phase() == encore::HttpSession::Phase::kClosed) break;
   }
   check_answers();
+  require(context_.body_bytes_receiving >= 0 && context_.body_bytes_receiving <= kMaxBodyBytes);
   if (at % 2 == 0) session_ = nullptr;  // either may go first
   held_.clear();
 }

@@ -90,6 +90,8 @@ std::string post(int bytes) {
   return "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n";
 }
 
+constexpr const char* kTooMuch = "HTTP/1.1 503 Service Unavailable";
+
 HttpContext& refusing(HttpContext& context) {
   context.head_check = [](const HttpRequest& head) -> std::optional<HttpResponse> {
     if (head.path == "/throw") throw std::runtime_error("a secret");
@@ -150,6 +152,95 @@ TEST(HttpHeadCheckTest, ExceptionIsA500WithoutItsText) {
   const std::string answer = line.read();
   EXPECT_EQ(first_line(answer), "HTTP/1.1 500 Internal Server Error");
   EXPECT_EQ(answer.find("secret"), std::string::npos);
+}
+
+// Eight bodies of the largest size, less a byte each, leave eight bytes.
+class HttpBodiesTest : public ::testing::Test {
+ protected:
+  HttpBodiesTest() {
+    for (int i = 0; i < 8; ++i) {
+      lines_.push_back(std::make_unique<Line>(shared_));
+      lines_.back()->send(post(1000));
+      lines_.back()->send(std::string(999, 'a'));
+      EXPECT_EQ(lines_.back()->read(), "");
+    }
+  }
+
+  Shared shared_;
+  std::vector<std::unique_ptr<Line>> lines_;
+};
+
+TEST_F(HttpBodiesTest, AnnouncedBodyThatDoesNotFitBesideTheOthersIsA503) {
+  Line line(shared_);
+  line.send(post(9));
+  const std::string answer = line.read();
+  EXPECT_EQ(first_line(answer), kTooMuch);
+  EXPECT_NE(answer.find("\r\nRetry-After: 1\r\n"), std::string::npos);
+  EXPECT_NE(answer.find("\r\nConnection: close\r\n"), std::string::npos);
+  EXPECT_NE(answer.find("503 over 8000 bytes of requests are being received, which is 8 times "
+                        "server.max_body_bytes; try again later"),
+            std::string::npos)
+      << answer;
+  EXPECT_EQ(shared_.context.counters.requests_refused.load(), 1);
+  EXPECT_EQ(shared_.context.counters.requests.load(), 0);
+  Line waits(shared_);
+  waits.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+  EXPECT_EQ(first_line(waits.read()), kTooMuch);
+}
+
+TEST_F(HttpBodiesTest, BodyOfUnknownLengthIsA503OnceItDoesNotFit) {
+  Line line(shared_);
+  line.send("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n12345678\r\n");
+  EXPECT_EQ(line.read(), "");
+  line.send("1\r\n9\r\n");
+  EXPECT_EQ(first_line(line.read()), kTooMuch);
+}
+
+TEST_F(HttpBodiesTest, WhatFitsOrIsThereWithItsHeadIsServed) {
+  Line fits(shared_);
+  fits.send(post(8));
+  EXPECT_EQ(fits.read(), "");
+  fits.send("12345678");
+  EXPECT_EQ(first_line(fits.read()), "HTTP/1.1 200 OK");
+  Line whole(shared_);
+  whole.send(post(100) + std::string(100, 'b'));
+  EXPECT_EQ(first_line(whole.read()), "HTTP/1.1 200 OK");
+}
+
+// By being complete, refused, cut off, or too slow.
+TEST_F(HttpBodiesTest, BodiesThatEndMakeRoom) {
+  lines_[0]->send("z");
+  EXPECT_EQ(first_line(lines_[0]->read()), "HTTP/1.1 200 OK");
+  lines_[1]->session().receive_end();
+  lines_[2]->session().connection_failed();
+  lines_[3] = nullptr;
+  Line line(shared_);
+  line.send(post(1000));
+  line.send(std::string(999, 'a'));
+  EXPECT_EQ(line.read(), "");
+  for (const auto& each : lines_) {
+    if (each != nullptr) each->let_pass(3000);
+  }
+  line.let_pass(0);
+  for (int i = 0; i < 8; ++i) {
+    lines_[i] = std::make_unique<Line>(shared_);
+    lines_[i]->send(post(1000));
+    lines_[i]->send(std::string(999, 'a'));
+    EXPECT_EQ(lines_[i]->read(), "");
+  }
+}
+
+// It means nothing (RFC 9110, section 9.3.1), and GET is what needs no key.
+TEST_F(HttpBodiesTest, BodyOfAGetIsThrownAway) {
+  Line line(shared_);
+  line.send("GET /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+  line.send(std::string(999, 'a'));
+  EXPECT_EQ(line.read(), "");
+  line.send("aGET /echo?next HTTP/1.1\r\nHost: x\r\n\r\n");
+  const std::string answers = line.read();
+  EXPECT_EQ(first_line(answers), "HTTP/1.1 200 OK");
+  EXPECT_NE(answers.find("\r\nContent-Length: 0\r\n"), std::string::npos);
+  EXPECT_EQ(shared_.context.counters.requests.load(), 2);
 }
 
 }  // namespace
