@@ -46,8 +46,8 @@ struct HttpOptions {
   // A connection that brings nothing for this long, between requests or in the middle of one, is
   // closed (408 in the middle of one). Headers must be whole within it, and a body must come at
   // 1 KiB/s on the whole beyond it, or a byte now and then could hold a connection for ever. It
-  // also limits how long a complete answer may wait for a client that reads nothing. Requests that
-  // are being answered have no limit here.
+  // also limits how long a complete answer may wait for a client that reads nothing, or less than
+  // 1 KiB/s on the whole. Requests that are being answered have no limit here.
   int64_t idle_timeout_ms = 75'000;
   // Bytes of a stream that a client may leave unread, beyond what the system buffers; more, and it
   // counts as gone.

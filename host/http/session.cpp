@@ -13,9 +13,9 @@ namespace {
 
 constexpr size_t kMaxReadAhead = 64 << 10;
 
-// A body must come at this rate on the whole, or a client could hold a connection for ever with a
-// byte now and then. A head must be whole within the idle limit.
-constexpr int64_t kMinBodyBytesPerSecond = 1024;
+// A body must come, and a complete answer go, at this rate on the whole, or a client could hold a
+// connection for ever with a byte now and then. A head must be whole within the idle limit.
+constexpr int64_t kMinBytesPerSecond = 1024;
 
 // Bodies that are being received, in bodies of the largest size that is allowed: memory that
 // clients can make the server hold.
@@ -303,8 +303,17 @@ void HttpSession::abandon() {
 // --- What goes out -----------------------------------------------------------------------------
 
 void HttpSession::sent(size_t bytes, int64_t now_ms) {
+  start_send_clock(now_ms);
   output_.consume(bytes);
   last_output_ms_ = now_ms;
+  sent_bytes_ += static_cast<int64_t>(bytes);
+}
+
+void HttpSession::start_send_clock(int64_t now_ms) {
+  if (last_output_ms_ >= 0) return;
+  last_output_ms_ = now_ms;
+  sending_since_ms_ = now_ms;
+  sent_bytes_ = 0;
 }
 
 void HttpSession::check_unread() {
@@ -339,12 +348,15 @@ bool HttpSession::advance(int64_t now_ms) {
 void HttpSession::check_time(int64_t now_ms) {
   const int64_t idle_ms = context_.options.idle_timeout_ms;
   const int64_t quiet_ms = now_ms - last_input_ms_;
+  const auto time_for = [idle_ms](int64_t bytes) {
+    return idle_ms + bytes * 1000 / kMinBytesPerSecond;
+  };
   switch (phase_) {
     case Phase::kIdle:
       if (quiet_ms > idle_ms) close();
       return;
     case Phase::kReceiving: {
-      const int64_t allowed_ms = idle_ms + parser_->body_bytes() * 1000 / kMinBodyBytesPerSecond;
+      const int64_t allowed_ms = time_for(parser_->body_bytes());
       if (quiet_ms > idle_ms || now_ms - request_start_ms_ > allowed_ms) {
         refuse(408, "the request did not arrive in time: the limit is " + std::to_string(idle_ms) +
                         " ms for its headers, and between any two pieces of its body");
@@ -352,8 +364,11 @@ void HttpSession::check_time(int64_t now_ms) {
       return;
     }
     case Phase::kSending:
-      if (last_output_ms_ < 0) last_output_ms_ = now_ms;
-      if (now_ms - last_output_ms_ > idle_ms) connection_failed();
+      start_send_clock(now_ms);
+      if (now_ms - last_output_ms_ > idle_ms ||
+          now_ms - sending_since_ms_ > time_for(sent_bytes_)) {
+        connection_failed();
+      }
       return;
     case Phase::kLingering:
       if (quiet_ms > kLingerQuietMs || now_ms - lingering_since_ms_ > kLingerMs) close();

@@ -92,6 +92,7 @@ class HttpSession {
   void begin_answer(ResponseHead& head);
   void send_whole(const HttpResponse& response, std::string body);
   void complete_answer();
+  void start_send_clock(int64_t now_ms);
   void lose_client();
   void close();
 
@@ -112,7 +113,10 @@ class HttpSession {
   bool must_reset_ = false;
   int64_t request_start_ms_ = 0;
   int64_t last_input_ms_ = 0;
-  int64_t last_output_ms_ = -1;  // of an answer that is complete; -1: none yet
+  // Of an answer that is complete.
+  int64_t last_output_ms_ = -1;  // -1: nobody has looked at the clock since
+  int64_t sending_since_ms_ = 0;
+  int64_t sent_bytes_ = 0;
   int64_t lingering_since_ms_ = 0;
 };
 

@@ -243,5 +243,35 @@ TEST_F(HttpBodiesTest, BodyOfAGetIsThrownAway) {
   EXPECT_EQ(shared_.context.counters.requests.load(), 2);
 }
 
+// A byte now and then keeps the line from being silent, and must not keep it for ever.
+TEST(HttpSlowReaderTest, CompleteAnswerMustBeTakenAtSomeSpeed) {
+  Shared shared;
+  Line line(shared);
+  line.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+  shared.held[0]->respond({.body = std::string(1 << 20, 'b')});
+  int64_t waited_ms = 0;
+  for (; line.is_open() && waited_ms < 100'000; waited_ms += 500) {
+    EXPECT_EQ(line.read(1).size(), 1U);
+    line.let_pass(500);
+  }
+  EXPECT_EQ(waited_ms, 1500);  // a few bytes are worth a few milliseconds
+  EXPECT_EQ(shared.context.counters.clients_gone.load(), 1);
+}
+
+TEST(HttpSlowReaderTest, SteadyOneMayTakeLongerThanTheIdleTime) {
+  Shared shared;
+  Line line(shared);
+  line.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+  shared.held[0]->respond({.body = std::string(100 << 10, 'b')});
+  size_t taken = 0;
+  while (line.session().phase() == HttpSession::Phase::kSending && shared.now_ms < 200'000) {
+    taken += line.read(600).size();
+    line.let_pass(500);
+  }
+  EXPECT_EQ(line.session().phase(), HttpSession::Phase::kIdle);
+  EXPECT_GT(taken, 100U << 10);
+  EXPECT_GT(shared.now_ms, 80'000);
+}
+
 }  // namespace
 }  // namespace encore
