@@ -49,8 +49,9 @@ struct HttpOptions {
   // also limits how long a complete answer may wait for a client that reads nothing, or less than
   // 1 KiB/s on the whole. Requests that are being answered have no limit here.
   int64_t idle_timeout_ms = 75'000;
-  // Bytes of a stream that a client may leave unread, beyond what the system buffers; more, and it
-  // counts as gone.
+  // Bytes of a stream that a client may leave unread, beyond what the system buffers. One write may
+  // exceed it, and the client counts as gone if it then takes nothing for 5 s, or if as much again
+  // is written before it is within the limit.
   int64_t max_unread_bytes = int64_t{8} << 20;
   // The body of the answers that the server gives by itself (400, 408, 413, 417, 431, 500, 503), as
   // JSON. `message` is valid UTF-8. Without it the body is the message, as plain text.

@@ -21,6 +21,9 @@ constexpr int64_t kMinBytesPerSecond = 1024;
 // clients can make the server hold.
 constexpr int64_t kLargestBodies = 8;
 
+// How long a client may take nothing of a stream of which it leaves too much unread.
+constexpr int64_t kMaxStuckMs = 5'000;
+
 // How long a client may take to close its end after ours.
 constexpr int64_t kLingerQuietMs = 2'000;
 constexpr int64_t kLingerMs = 10'000;
@@ -272,6 +275,8 @@ void HttpSession::start_stream(int32_t status, std::string_view content_type,
 void HttpSession::write(std::string_view data) {
   assert(streaming_ && "start_stream() comes first");
   if (!streaming_ || bodyless_ || data.empty()) return;
+  // One write may be of any size, an echo say, if the client has kept up before.
+  if (is_behind()) added_behind_bytes_ += static_cast<int64_t>(data.size());
   output_.append(data);
   wake_();
 }
@@ -286,6 +291,8 @@ void HttpSession::finish() {
 void HttpSession::complete_answer() {
   phase_ = Phase::kSending;
   last_output_ms_ = -1;
+  added_behind_bytes_ = 0;
+  stuck_since_ms_ = -1;
   streaming_ = false;
   if (exchange_ != nullptr) std::exchange(exchange_, nullptr)->cut_loose();
   wake_();
@@ -305,6 +312,7 @@ void HttpSession::abandon() {
 void HttpSession::sent(size_t bytes, int64_t now_ms) {
   start_send_clock(now_ms);
   output_.consume(bytes);
+  stuck_since_ms_ = -1;
   last_output_ms_ = now_ms;
   sent_bytes_ += static_cast<int64_t>(bytes);
 }
@@ -316,12 +324,32 @@ void HttpSession::start_send_clock(int64_t now_ms) {
   sent_bytes_ = 0;
 }
 
+bool HttpSession::is_behind() const {
+  return static_cast<int64_t>(output_.pending_bytes()) > context_.options.max_unread_bytes;
+}
+
 void HttpSession::check_unread() {
   if (phase_ != Phase::kAnswering) return;
-  if (static_cast<int64_t>(output_.pending_bytes()) > context_.options.max_unread_bytes) {
-    must_reset_ = true;
-    lose_client();
+  if (!is_behind()) {
+    added_behind_bytes_ = 0;
+  } else if (added_behind_bytes_ > context_.options.max_unread_bytes) {
+    drop_reader();
   }
+}
+
+void HttpSession::check_reader(int64_t now_ms) {
+  if (!is_behind()) {
+    stuck_since_ms_ = -1;
+  } else if (stuck_since_ms_ < 0) {
+    stuck_since_ms_ = now_ms;
+  } else if (now_ms - stuck_since_ms_ >= kMaxStuckMs) {
+    drop_reader();
+  }
+}
+
+void HttpSession::drop_reader() {
+  must_reset_ = true;
+  lose_client();
 }
 
 bool HttpSession::advance(int64_t now_ms) {
@@ -363,6 +391,8 @@ void HttpSession::check_time(int64_t now_ms) {
       }
       return;
     }
+    case Phase::kAnswering:
+      return check_reader(now_ms);
     case Phase::kSending:
       start_send_clock(now_ms);
       if (now_ms - last_output_ms_ > idle_ms ||

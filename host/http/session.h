@@ -56,7 +56,8 @@ class HttpSession {
   // What it takes away.
   std::array<std::string_view, 3> output() { return output_.next(); }
   void sent(size_t bytes, int64_t now_ms);
-  // After as much was sent as would go: drops a client that leaves too much unread.
+  // After as much was sent as would go: drops a client that has left too much unread and falls
+  // further behind. check_time() drops the one that takes nothing at all.
   void check_unread();
 
   // To be called after output was sent. Goes on to the next request, if it is there already, or to
@@ -93,6 +94,9 @@ class HttpSession {
   void send_whole(const HttpResponse& response, std::string body);
   void complete_answer();
   void start_send_clock(int64_t now_ms);
+  bool is_behind() const;
+  void check_reader(int64_t now_ms);
+  void drop_reader();
   void lose_client();
   void close();
 
@@ -113,6 +117,9 @@ class HttpSession {
   bool must_reset_ = false;
   int64_t request_start_ms_ = 0;
   int64_t last_input_ms_ = 0;
+  // While more of a stream is unread than may be.
+  int64_t added_behind_bytes_ = 0;  // to what was unread
+  int64_t stuck_since_ms_ = -1;     // nothing was taken since; -1: nobody has looked
   // Of an answer that is complete.
   int64_t last_output_ms_ = -1;  // -1: nobody has looked at the clock since
   int64_t sending_since_ms_ = 0;

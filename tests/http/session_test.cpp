@@ -273,5 +273,65 @@ TEST(HttpSlowReaderTest, SteadyOneMayTakeLongerThanTheIdleTime) {
   EXPECT_GT(shared.now_ms, 80'000);
 }
 
+// The limit is 1000 bytes, and more is written at once than a socket takes at once.
+class HttpUnreadTest : public ::testing::Test {
+ protected:
+  HttpUnreadTest() {
+    line_.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    line_.read();
+    write(5000);
+    EXPECT_EQ(line_.read(700).size(), 700U);
+  }
+
+  void write(size_t bytes) { shared_.held[0]->write(std::string(bytes, 'w')); }
+
+  Shared shared_;
+  Line line_{shared_};
+};
+
+TEST_F(HttpUnreadTest, OneLargeWriteMayBeTakenInPieces) {
+  while (line_.is_open() && line_.read(700).size() == 700) {
+    write(1);  // the stream goes on meanwhile
+    line_.let_pass(4000);
+  }
+  EXPECT_TRUE(shared_.held[0]->is_open());
+  EXPECT_EQ(shared_.context.counters.clients_gone.load(), 0);
+  // And after that the next one.
+  write(5000);
+  EXPECT_EQ(line_.read(700).size(), 700U);
+  line_.let_pass(4000);
+  EXPECT_TRUE(shared_.held[0]->is_open());
+}
+
+TEST_F(HttpUnreadTest, ClientThatTakesNothingBeyondTheLimitIsDropped) {
+  line_.let_pass(1000);
+  line_.let_pass(4900);
+  EXPECT_TRUE(line_.is_open());
+  line_.let_pass(100);
+  EXPECT_FALSE(line_.is_open());
+  EXPECT_TRUE(line_.session().must_reset());
+  EXPECT_EQ(shared_.context.counters.clients_gone.load(), 1);
+}
+
+TEST_F(HttpUnreadTest, WithinTheLimitItMayTakeItsTime) {
+  EXPECT_EQ(line_.read(3400).size(), 3400U);
+  line_.let_pass(1000);
+  line_.let_pass(3'600'000);
+  EXPECT_TRUE(line_.is_open());
+}
+
+// What it takes now and then keeps it, and must not make the server hold ever more.
+TEST_F(HttpUnreadTest, OneThatFallsFurtherBehindIsDropped) {
+  int64_t written = 0;
+  while (line_.is_open() && written < 100'000) {
+    write(100);
+    written += 100;
+    line_.read(1);
+    line_.let_pass(100);
+  }
+  EXPECT_EQ(written, 1100);
+  EXPECT_EQ(shared_.context.counters.clients_gone.load(), 1);
+}
+
 }  // namespace
 }  // namespace encore
