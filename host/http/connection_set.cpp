@@ -14,9 +14,6 @@ namespace asio = boost::asio;
 
 constexpr size_t kReadBufferBytes = 64 << 10;
 
-// Beyond so many at once, connections over the limit are closed without a word.
-constexpr size_t kMaxRefusedAtOnce = 64;
-
 }  // namespace
 
 ConnectionSet::ConnectionSet(asio::io_context& io, HttpContext& context)
@@ -31,7 +28,7 @@ int64_t ConnectionSet::now_ms() const {
 void ConnectionSet::start() { look_at_clock(); }
 
 void ConnectionSet::add(asio::ip::tcp::socket socket) {
-  if (static_cast<int64_t>(served_.size()) < context_.options.max_connections) {
+  if (static_cast<int64_t>(served_.size()) < context_.room.connections) {
     context_.counters.connections_accepted.fetch_add(1, std::memory_order_relaxed);
     context_.counters.connections_open.fetch_add(1, std::memory_order_relaxed);
     const auto connection = std::make_shared<Connection>(std::move(socket), *this, true);
@@ -39,7 +36,7 @@ void ConnectionSet::add(asio::ip::tcp::socket socket) {
     return connection->start();
   }
   context_.counters.connections_refused.fetch_add(1, std::memory_order_relaxed);
-  if (refused_.size() >= kMaxRefusedAtOnce) return;
+  if (static_cast<int64_t>(refused_.size()) >= context_.room.refused_at_once) return;
   const auto connection = std::make_shared<Connection>(std::move(socket), *this, false);
   refused_.insert(connection);
   connection->refuse();

@@ -6,6 +6,7 @@ HttpStats HttpCounters::read() const {
   return {.connections_open = connections_open.load(std::memory_order_relaxed),
           .connections_accepted = connections_accepted.load(std::memory_order_relaxed),
           .connections_refused = connections_refused.load(std::memory_order_relaxed),
+          .accept_errors = accept_errors.load(std::memory_order_relaxed),
           .requests = requests.load(std::memory_order_relaxed),
           .requests_refused = requests_refused.load(std::memory_order_relaxed),
           .clients_gone = clients_gone.load(std::memory_order_relaxed)};

@@ -8,6 +8,7 @@
 
 #include "http/http_server.h"
 #include "http/log_interval.h"
+#include "http/open_files.h"
 #include "http/request_id.h"
 
 namespace encore {
@@ -17,6 +18,7 @@ struct HttpCounters {
   std::atomic<int64_t> connections_open = 0;
   std::atomic<int64_t> connections_accepted = 0;
   std::atomic<int64_t> connections_refused = 0;
+  std::atomic<int64_t> accept_errors = 0;
   std::atomic<int64_t> requests = 0;
   std::atomic<int64_t> requests_refused = 0;
   std::atomic<int64_t> clients_gone = 0;
@@ -27,6 +29,7 @@ struct HttpCounters {
 // The server's thread only, but for `counters`.
 struct HttpContext {
   HttpOptions options;
+  ConnectionRoom room;  // options.max_connections, or what the system gives
   HttpHandler handler;
   HttpHeadCheck head_check;  // or empty
   HttpCounters counters;

@@ -1,6 +1,7 @@
 #include "http/http_server.h"
 
 #include <pthread.h>
+#include <spdlog/spdlog.h>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -15,6 +16,8 @@
 #include "http/connection_set.h"
 #include "http/http_context.h"
 #include "http/listen.h"
+#include "http/log_interval.h"
+#include "http/open_files.h"
 #include "http/work_queue.h"
 
 namespace encore {
@@ -70,6 +73,7 @@ class AsioHttpServer final : public HttpServer {
  private:
   void accept();
   void accepted(error_code error, tcp::socket socket);
+  void report_accept_error(error_code error);
   void close_all();
   void stop_now();
 
@@ -79,6 +83,7 @@ class AsioHttpServer final : public HttpServer {
   tcp::acceptor acceptor_{io_};
   tcp::endpoint endpoint_;
   asio::steady_timer accept_pause_{io_};
+  LogInterval accept_error_line_;
   ConnectionSet connections_{io_, context_};
   WorkQueue works_;
   std::thread thread_;
@@ -89,6 +94,7 @@ Status AsioHttpServer::take_port() {
   error_code error;
   endpoint_ = acceptor_.local_endpoint(error);
   if (error) return internal_error("cannot ask for the port that was taken: " + error.message());
+  context_.room = make_connection_room(context_.options.max_connections);
   return {};
 }
 
@@ -119,10 +125,20 @@ void AsioHttpServer::accepted(error_code error, tcp::socket socket) {
     return accept();
   }
   if (error == asio::error::connection_aborted) return accept();  // gone before it was our turn
+  report_accept_error(error);
   accept_pause_.expires_after(kAcceptPause);
   accept_pause_.async_wait([this](error_code cancelled) {
     if (!cancelled && acceptor_.is_open()) accept();
   });
+}
+
+void AsioHttpServer::report_accept_error(error_code error) {
+  context_.counters.accept_errors.fetch_add(1, std::memory_order_relaxed);
+  if (!accept_error_line_.due(connections_.now_ms())) return;
+  spdlog::warn(
+      "cannot accept connections: {}; clients wait until others have left; if files are what is "
+      "missing, raise the limit of open files (ulimit -n) or lower server.max_connections",
+      error.message());
 }
 
 void AsioHttpServer::post(std::function<void()> work) {

@@ -35,8 +35,10 @@ namespace encore {
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
-  int32_t port = 0;                // 0: any free one
-  int32_t max_connections = 4096;  // more are told 503; of many at once, some only closed
+  int32_t port = 0;  // 0: any free one
+  // More are told 503; of many at once, some only closed. Fewer are served, and a warning says so,
+  // if the process may not open as many files.
+  int32_t max_connections = 4096;
   // Of a body, without chunks' frames; beyond: 413, at once if Content-Length says so. Of all
   // bodies that are being received together, eight times as much; whose request would not fit is
   // told 503.
@@ -63,6 +65,7 @@ struct HttpStats {
   int64_t connections_open = 0;
   int64_t connections_accepted = 0;
   int64_t connections_refused = 0;  // over max_connections: answered 503
+  int64_t accept_errors = 0;        // the system gave no connection: out of descriptors or memory
   int64_t requests = 0;
   // Answered by the server itself: malformed, too large, too slow, too many bytes at once.
   int64_t requests_refused = 0;
@@ -113,7 +116,8 @@ using HttpHeadCheck = std::function<std::optional<HttpResponse>(const HttpReques
 // bind(), start() and stop() by one thread; post() and stats() by any.
 class HttpServer {
  public:
-  // Takes the port and accepts nothing yet.
+  // Takes the port and accepts nothing yet. Raises the process's limit of open files if it is too
+  // low for max_connections.
   // Errors: kUnavailable if the port is taken or the address is not this machine's, naming both;
   // kInvalidArgument for an address that is none.
   static Result<std::unique_ptr<HttpServer>> bind(HttpOptions options);

@@ -218,10 +218,10 @@ void HttpSession::refuse_connection() {
   request_id_ = context_.ids.next();
   keep_alive_ = false;
   phase_ = Phase::kAnswering;
-  HttpResponse response = error_response(context_, 503,
-                                         "the server has its limit of " +
-                                             std::to_string(context_.options.max_connections) +
-                                             " connections; try again later");
+  HttpResponse response =
+      error_response(context_, 503,
+                     "the server has its limit of " + std::to_string(context_.room.connections) +
+                         " connections; try again later");
   response.headers.emplace_back("Retry-After", "1");
   std::string body = std::move(response.body);
   send_whole(response, std::move(body));

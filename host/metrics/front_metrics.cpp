@@ -20,6 +20,8 @@ FrontMetrics::FrontMetrics(const MetricBuilder& build)
           build.counter("http_connections_accepted_total", "Connections accepted.")),
       connections_refused_(build.counter("http_connections_refused_total",
                                          "Connections beyond server.max_connections.")),
+      accept_errors_(build.counter("http_accept_errors_total",
+                                   "Times the system gave no connection for want of files.")),
       http_requests_(build.counter("http_requests_total", "HTTP requests of any path.")),
       http_requests_refused_(
           build.counter("http_requests_refused_total",
@@ -52,6 +54,7 @@ void FrontMetrics::set(const MetricsSnapshot& snapshot) {
   connections_open_.Set(static_cast<double>(http.connections_open));
   raise_to(connections_accepted_, static_cast<double>(http.connections_accepted));
   raise_to(connections_refused_, static_cast<double>(http.connections_refused));
+  raise_to(accept_errors_, static_cast<double>(http.accept_errors));
   raise_to(http_requests_, static_cast<double>(http.requests));
   raise_to(http_requests_refused_, static_cast<double>(http.requests_refused));
   raise_to(clients_gone_, static_cast<double>(http.clients_gone));

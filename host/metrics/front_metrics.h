@@ -31,6 +31,7 @@ class FrontMetrics {
   prometheus::Gauge& connections_open_;
   prometheus::Counter& connections_accepted_;
   prometheus::Counter& connections_refused_;
+  prometheus::Counter& accept_errors_;
   prometheus::Counter& http_requests_;
   prometheus::Counter& http_requests_refused_;
   prometheus::Counter& clients_gone_;

@@ -1,8 +1,11 @@
 // Many connections, too many connections, and the end of all.
 #include <gtest/gtest.h>
+#include <spdlog/sinks/ringbuffer_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "http/open_files.h"
 #include "test_server.h"
 
 namespace encore {
@@ -27,6 +31,29 @@ int64_t resident_bytes() {
   statm >> size >> resident;
   return resident * sysconf(_SC_PAGESIZE);
 }
+
+// What is logged meanwhile.
+class CapturedLog {
+ public:
+  CapturedLog() : before_(spdlog::default_logger()) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", lines_));
+  }
+  ~CapturedLog() { spdlog::set_default_logger(before_); }
+  CapturedLog(const CapturedLog&) = delete;
+  CapturedLog& operator=(const CapturedLog&) = delete;
+
+  int64_t count(const std::string& text) const {
+    const std::vector<std::string> lines = lines_->last_formatted();
+    return std::count_if(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(text) != std::string::npos;
+    });
+  }
+
+ private:
+  std::shared_ptr<spdlog::logger> before_;
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> lines_ =
+      std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(16);
+};
 
 TEST(HttpConnectionsTest, TwoThousandIdleStreamsAtOnce) {
   constexpr size_t kStreams = 2000;
@@ -107,6 +134,7 @@ TEST(HttpConnectionsTest, FloodBeyondTheLimitLeavesTheServedAlone) {
 
 // Descriptors used up: connections wait, and are served as soon as there are some again.
 TEST(HttpConnectionsTest, ServerSurvivesRunningOutOfDescriptors) {
+  const CapturedLog log;
   const TestServer server;
   EXPECT_EQ(server.ask(kGetEcho).status_line, "HTTP/1.1 200 OK");
   EXPECT_TRUE(server.wait_for([](const HttpStats& stats) { return stats.connections_open == 0; }));
@@ -122,8 +150,46 @@ TEST(HttpConnectionsTest, ServerSurvivesRunningOutOfDescriptors) {
   HttpClient client = server.connect();
   client.send(kGetEcho);
   EXPECT_FALSE(client.readable(300));
+  EXPECT_GE(server.server().stats().accept_errors, 2);  // one every 100 ms
+  EXPECT_EQ(log.count("cannot accept connections: Too many open files; "), 1);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(client.read_answer().status_line, "HTTP/1.1 200 OK");
+}
+
+TEST(HttpConnectionsTest, LimitOfOpenFilesIsRaisedAsFarAsItMayBe) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 400;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  HttpOptions options = test_options();
+  options.max_connections = 144;  // with 256 more: just enough
+  EXPECT_TRUE(HttpServer::bind(options).ok());
+  rlimit after{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &after), 0);
+  EXPECT_EQ(after.rlim_cur, 400U);
+  options.max_connections = 145;
+  EXPECT_TRUE(HttpServer::bind(options).ok());
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &after), 0);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(HttpConnectionsTest, WhatDoesNotFitIntoTheOpenFilesIsLeftOut) {
+  const auto expect_room = [](int32_t wanted, int64_t open_files, int32_t connections,
+                              int32_t refused_at_once) {
+    const ConnectionRoom room = connection_room(wanted, open_files);
+    EXPECT_EQ(room.connections, connections) << wanted << " of " << open_files;
+    EXPECT_EQ(room.refused_at_once, refused_at_once) << wanted << " of " << open_files;
+  };
+  expect_room(4096, 4352, 4096, 64);
+  expect_room(4096, 4351, 4095, 64);
+  expect_room(4096, 1024, 768, 64);
+  expect_room(4096, 512, 256, 64);
+  expect_room(4096, 64, 32, 8);
+  expect_room(10, 64, 10, 8);
+  expect_room(4096, 1, 1, 0);
+  expect_room(1'000'000, INT64_MAX, 1'000'000, 64);
 }
 
 TEST(HttpConnectionsTest, PostedWorkRunsInOrderOnOneThread) {

@@ -42,6 +42,7 @@ MetricsSnapshot sample_snapshot() {
   snapshot.http = {.connections_open = 31,
                    .connections_accepted = 310,
                    .connections_refused = 32,
+                   .accept_errors = 36,
                    .requests = 330,
                    .requests_refused = 34,
                    .clients_gone = 35};

@@ -75,6 +75,7 @@ TEST(ServerMetricsTest, TakesGaugesAndCountersFromTheSnapshot) {
   EXPECT_EQ(value_of(text, "http_connections"), "31");
   EXPECT_EQ(value_of(text, "http_connections_accepted_total"), "310");
   EXPECT_EQ(value_of(text, "http_connections_refused_total"), "32");
+  EXPECT_EQ(value_of(text, "http_accept_errors_total"), "36");
   EXPECT_EQ(value_of(text, "http_requests_total"), "330");
   EXPECT_EQ(value_of(text, "http_requests_refused_total"), "34");
   EXPECT_EQ(value_of(text, "http_clients_gone_total"), "35");

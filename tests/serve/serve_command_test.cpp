@@ -313,6 +313,31 @@ TEST(ServeCommandTest, KeyIsAskedForBeforeTheBody) {
   EXPECT_EQ(metric(server.port(), "requests_refused_total{model_name=\"tiny\",status=\"401\""), 2);
 }
 
+// Fewer are served than server.max_connections says, and the others are told so.
+TEST(ServeCommandTest, FewOpenFilesAreFewConnectionsAndNoSilence) {
+  ServeProcess server({tiny_config()}, {}, 64);
+  ASSERT_TRUE(server.wait_until_ready()) << server.log();
+  EXPECT_THAT(
+      server.log(),
+      HasSubstr("server.max_connections is 4096, but this process may open 64 files only: 32 "
+                "connections are served at once; raise the limit to 4352 "));
+  std::vector<HttpClient> idle;
+  idle.reserve(32);
+  for (int i = 0; i < 32; ++i) idle.emplace_back(server.port());
+  idle.back().send(http_request("/health"));
+  EXPECT_EQ(idle.back().read_answer().status_line, "HTTP/1.1 200 OK");
+  std::vector<HttpClient> more;
+  more.reserve(88);
+  for (int i = 0; i < 88; ++i) more.emplace_back(server.port());
+  EXPECT_EQ(more.front().read_answer().status_line, "HTTP/1.1 503 Service Unavailable");
+  for (HttpClient& client : more)
+    client.read_all();  // each is told or closed; none is left waiting
+  idle.back().send(http_request("/metrics"));
+  const std::string metrics = idle.back().read_answer().body;
+  EXPECT_THAT(metrics, HasSubstr("http_connections_refused_total{model_name=\"tiny\"} 88\n"));
+  EXPECT_THAT(metrics, HasSubstr("http_accept_errors_total{model_name=\"tiny\"} 0\n"));
+}
+
 TEST(ServeCommandTest, EmptyKeysDoNotOpenTheServer) {
   ServeProcess variable({tiny_config()}, {"ENCORE_API_KEY="});
   EXPECT_EQ(variable.wait(20), 2);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ constexpr auto kPatience = std::chrono::seconds(60);
 }  // namespace
 
 ServeProcess::ServeProcess(const std::vector<std::string>& arguments,
-                           const std::vector<std::string>& environment) {
+                           const std::vector<std::string>& environment, int open_files) {
   std::array<int, 2> err{};
   EXPECT_EQ(pipe2(err.data(), O_CLOEXEC), 0);
   std::vector<char*> argv = {const_cast<char*>("encore"), const_cast<char*>("serve")};
@@ -36,6 +37,9 @@ ServeProcess::ServeProcess(const std::vector<std::string>& arguments,
       const size_t equals = entry.find('=');
       setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
     }
+    const auto files = static_cast<rlim_t>(open_files);
+    const rlimit limit = {.rlim_cur = files, .rlim_max = files};
+    if (open_files > 0) setrlimit(RLIMIT_NOFILE, &limit);
     execv(ENCORE_BINARY, argv.data());
     _exit(127);
   }

@@ -18,9 +18,9 @@ namespace encore {
 // Starts on construction; ends the process, by SIGKILL if need be, on destruction.
 class ServeProcess {
  public:
-  // `arguments` follow "serve"; `environment` is "NAME=value".
+  // `arguments` follow "serve"; `environment` is "NAME=value"; `open_files` > 0 is the hard limit.
   explicit ServeProcess(const std::vector<std::string>& arguments,
-                        const std::vector<std::string>& environment = {});
+                        const std::vector<std::string>& environment = {}, int open_files = 0);
   ~ServeProcess();
   ServeProcess(const ServeProcess&) = delete;
   ServeProcess& operator=(const ServeProcess&) = delete;
