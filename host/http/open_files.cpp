@@ -36,9 +36,8 @@ ConnectionRoom make_connection_room(int32_t wanted) {
   if (room.connections < wanted) {
     spdlog::warn(
         "server.max_connections is {}, but this process may open {} files only: {} connections are "
-        "served at once; raise the limit to {} (ulimit -n, LimitNOFILE= of systemd, --ulimit "
-        "nofile= "
-        "of a container) or lower server.max_connections",
+        "served at once; raise the limit to {} (ulimit -n, LimitNOFILE= of systemd) or lower "
+        "server.max_connections",
         wanted, open_files, room.connections, needed);
   }
   return room;
