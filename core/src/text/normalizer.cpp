@@ -3,9 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
-#include <memory>
 
 #include "text/normalization_barriers.h"
 #include "text/utf8.h"
@@ -26,22 +24,63 @@ bool is_barrier(uint32_t code_point) {
   return range != std::end(kNormalizationBarriers) && range->first <= code_point;
 }
 
+int32_t combining_class(int32_t code_point) {
+  return utf8proc_get_property(code_point)->combining_class;
+}
+
+// Appends the decomposition of one character, combining characters in the order of the tables.
+Status append_decomposed(int32_t code_point, utf8proc_option_t options, std::vector<int32_t>& out) {
+  constexpr utf8proc_ssize_t kLongest = 32;  // the tables' longest is 18, of U+FDFA
+  int32_t parts[kLongest];
+  int boundary = 0;
+  const utf8proc_ssize_t count =
+      utf8proc_decompose_char(code_point, parts, kLongest, options, &boundary);
+  if (count < 0 || count > kLongest) {
+    return invalid_argument(std::string("Unicode normalization failed: ") +
+                            utf8proc_errmsg(count < 0 ? count : UTF8PROC_ERROR_OVERFLOW));
+  }
+  out.insert(out.end(), parts, parts + count);
+  return {};
+}
+
+// Orders each run of combining characters by class. utf8proc's own way is quadratic in the run.
+void reorder(std::vector<int32_t>& characters) {
+  const auto combines = [](int32_t c) { return combining_class(c) != 0; };
+  auto run = characters.begin();
+  while ((run = std::find_if(run, characters.end(), combines)) != characters.end()) {
+    const auto end = std::find_if_not(run, characters.end(), combines);
+    std::stable_sort(run, end, [](int32_t left, int32_t right) {
+      return combining_class(left) < combining_class(right);
+    });
+    run = end;
+  }
+}
+
 Status append_normalized(std::string_view text, UnicodeForm form, std::string& out) {
   if (text.empty()) return {};
   int options = UTF8PROC_STABLE;
   const bool compose = form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc;
   options |= compose ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
   if (form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd) options |= UTF8PROC_COMPAT;
-  utf8proc_uint8_t* mapped = nullptr;
-  const utf8proc_ssize_t length = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-      static_cast<utf8proc_ssize_t>(text.size()), &mapped, static_cast<utf8proc_option_t>(options));
-  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
+  const auto flags = static_cast<utf8proc_option_t>(options);
+  std::vector<int32_t> characters;
+  characters.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const Utf8Step step = utf8_step(text, i);
+    ENCORE_RETURN_IF_ERROR(
+        append_decomposed(static_cast<int32_t>(step.code_point), flags, characters));
+    i += step.length;
+  }
+  reorder(characters);
+  auto length = static_cast<utf8proc_ssize_t>(characters.size());
+  if (compose) length = utf8proc_normalize_utf32(characters.data(), length, flags);
   if (length < 0) {
     return invalid_argument(std::string("Unicode normalization failed: ") +
                             utf8proc_errmsg(length));
   }
-  out.append(reinterpret_cast<const char*>(mapped), static_cast<size_t>(length));
+  for (utf8proc_ssize_t i = 0; i < length; ++i) {
+    append_utf8(static_cast<uint32_t>(characters[static_cast<size_t>(i)]), out);
+  }
   return {};
 }
 
