@@ -109,6 +109,20 @@ TEST(TokenizerJsonTest, StripFlagsTakeWhiteSpace) {
   EXPECT_THAT(encode(file, "<r>  <l>"), ElementsAre(21, 20));
 }
 
+// The expected ids are the tokenizers library's; where it panics, a token stripped to nothing is
+// none.
+TEST(TokenizerJsonTest, StrippedWhiteSpaceMayBeATokenToo) {
+  Json file = character_file();
+  file["normalizer"] = nullptr;
+  file["added_tokens"] = {added(20, "cd", {{"lstrip", true}, {"rstrip", true}}), added(21, " ")};
+  EXPECT_THAT(encode(file, "acd "), ElementsAre(0, 20, 21));
+  EXPECT_THAT(encode(file, "cd  b"), ElementsAre(20, 21, 21, 1));
+  EXPECT_THAT(encode(file, " cd cd "), ElementsAre(21, 20, 21, 20, 21));
+  file["added_tokens"][1]["lstrip"] = true;
+  EXPECT_THAT(encode(file, "acd "), ElementsAre(0, 20));
+  EXPECT_THAT(encode(file, "cd  b "), ElementsAre(20, 1, 21));  // the library panics
+}
+
 TEST(TokenizerJsonTest, SingleWordTokensStandAlone) {
   Json file = character_file();
   file["added_tokens"] = {added(20, "de", {{"single_word", true}})};

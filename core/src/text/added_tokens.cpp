@@ -153,6 +153,9 @@ void AddedTokens::split(std::string_view text, bool normalized, bool match_contr
     position = range.end;
     if (!match_control && token.is_control()) continue;
     if (token.single_word && touches_word(text, range)) continue;
+    // The search goes on inside white space that the token before took, as the tokenizers library's
+    // does: a token found there counts too, unless it strips to the left, which leaves it empty.
+    if (token.lstrip && range.end <= done) continue;
     emit(range, &token, token.id);
   }
   if (done < text.size()) parts.push_back({{done, text.size()}, kNoToken});

@@ -51,7 +51,8 @@ class AddedTokens {
   static Result<AddedTokens> build(std::vector<AddedToken> tokens, const Normalizer& normalizer);
 
   // Cuts `text` into `parts` that cover it. Takes the leftmost token, of those that start together
-  // the longest; a token that its flags rule out is text, whole.
+  // the longest; a token that its flags rule out is text, whole. White space that a token strips
+  // after itself may also be a token, whose part then overlaps.
   //   normalized     which of the two kinds of token to look for
   //   match_control  whether control tokens are found, or left as text
   //   forced         sorted, disjoint; nothing else is matched across their edges
