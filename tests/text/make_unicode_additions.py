@@ -11,7 +11,8 @@ import unicodedata
 from tokenizers import Regex, pre_tokenizers
 
 CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
-PROPERTIES = ["L", "Ll", "Lm", "Lo", "Lu", "M", "N", "Nd", "P", "S"]
+PROPERTIES = ["Alphabetic", "Arabic", "Cyrillic", "Devanagari", "Han", "Hiragana", "Katakana", "L",
+              "Latin", "Ll", "Lm", "Lo", "Lowercase", "Lu", "M", "N", "Nd", "P", "S", "Uppercase"]
 
 
 def members(name):
@@ -50,8 +51,8 @@ def main():
     print("struct UnicodeAddition {\n  std::string_view property;\n  std::string_view members;\n};\n")
     print("// clang-format off\ninline constexpr UnicodeAddition kUnicodeAdditions[] = {")
     for name in PROPERTIES:
-        old = {c for c in CODE_POINTS if unicodedata.category(chr(c)).startswith(name)}
-        parts = [spell(*r) for r in ranges(members(name) - old)]
+        young = {c for c in members(name) if unicodedata.category(chr(c)) == "Cn"}
+        parts = [spell(*r) for r in ranges(young)]
         print(f'    {{"{name}",')
         line = ""
         for part in parts:

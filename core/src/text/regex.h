@@ -24,7 +24,7 @@ struct ByteRange {
 class Regex {
  public:
   // Errors: kInvalidArgument if the pattern does not compile; kUnimplemented for Oniguruma syntax
-  // that PCRE2 reads differently (nested classes, &&, {n,m}+).
+  // that PCRE2 reads differently and to_pcre2_syntax() does not rewrite.
   static Result<Regex> compile(std::string_view pattern);
 
   // Appends all matches in `text`, left to right, without overlap. A match may be empty.

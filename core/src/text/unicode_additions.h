@@ -14,6 +14,29 @@ struct UnicodeAddition {
 
 // clang-format off
 inline constexpr UnicodeAddition kUnicodeAdditions[] = {
+    {"Alphabetic",
+     R"(\x{897}\x{CF3}\x{1C89}-\x{1C8A}\x{A7CB}-\x{A7CD}\x{A7DA}-\x{A7DC})"
+     R"(\x{105C0}-\x{105F3}\x{10D4A}-\x{10D65}\x{10D69}\x{10D6F}-\x{10D85})"
+     R"(\x{10EC2}-\x{10EC4}\x{10EFC}\x{1123F}-\x{11241}\x{11380}-\x{11389}\x{1138B})"
+     R"(\x{1138E}\x{11390}-\x{113B5}\x{113B7}-\x{113C0}\x{113C2}\x{113C5})"
+     R"(\x{113C7}-\x{113CA}\x{113CC}-\x{113CD}\x{113D1}\x{113D3}\x{11BC0}-\x{11BE0})"
+     R"(\x{11F00}-\x{11F10}\x{11F12}-\x{11F3A}\x{11F3E}-\x{11F40}\x{1342F})"
+     R"(\x{13441}-\x{13446}\x{13460}-\x{143FA}\x{16100}-\x{1612E}\x{16D40}-\x{16D6C})"
+     R"(\x{18CFF}\x{1B132}\x{1B155}\x{1DF25}-\x{1DF2A}\x{1E030}-\x{1E06D}\x{1E08F})"
+     R"(\x{1E4D0}-\x{1E4EB}\x{1E5D0}-\x{1E5ED}\x{1E5F0}\x{2B739}\x{2EBF0}-\x{2EE5D})"
+     R"(\x{31350}-\x{323AF})"},
+    {"Arabic",
+     R"(\x{897}\x{10EC2}-\x{10EC4}\x{10EFC}-\x{10EFF})"},
+    {"Cyrillic",
+     R"(\x{1C89}-\x{1C8A}\x{1E030}-\x{1E06D}\x{1E08F})"},
+    {"Devanagari",
+     R"(\x{11B00}-\x{11B09})"},
+    {"Han",
+     R"(\x{2B739}\x{2EBF0}-\x{2EE5D}\x{31350}-\x{323AF})"},
+    {"Hiragana",
+     R"(\x{1B132})"},
+    {"Katakana",
+     R"(\x{1B155})"},
     {"L",
      R"(\x{1C89}-\x{1C8A}\x{A7CB}-\x{A7CD}\x{A7DA}-\x{A7DC}\x{105C0}-\x{105F3})"
      R"(\x{10D4A}-\x{10D65}\x{10D6F}-\x{10D85}\x{10EC2}-\x{10EC4}\x{1123F}-\x{11240})"
@@ -23,6 +46,8 @@ inline constexpr UnicodeAddition kUnicodeAdditions[] = {
      R"(\x{16D40}-\x{16D6C}\x{18CFF}\x{1B132}\x{1B155}\x{1DF25}-\x{1DF2A})"
      R"(\x{1E030}-\x{1E06D}\x{1E4D0}-\x{1E4EB}\x{1E5D0}-\x{1E5ED}\x{1E5F0}\x{2B739})"
      R"(\x{2EBF0}-\x{2EE5D}\x{31350}-\x{323AF})"},
+    {"Latin",
+     R"(\x{A7CB}-\x{A7CD}\x{A7DA}-\x{A7DC}\x{1DF25}-\x{1DF2A})"},
     {"Ll",
      R"(\x{1C8A}\x{A7CD}\x{A7DB}\x{10D70}-\x{10D85}\x{1DF25}-\x{1DF2A})"},
     {"Lm",
@@ -36,6 +61,9 @@ inline constexpr UnicodeAddition kUnicodeAdditions[] = {
      R"(\x{16100}-\x{1611D}\x{16D43}-\x{16D6A}\x{18CFF}\x{1B132}\x{1B155})"
      R"(\x{1E4D0}-\x{1E4EA}\x{1E5D0}-\x{1E5ED}\x{1E5F0}\x{2B739}\x{2EBF0}-\x{2EE5D})"
      R"(\x{31350}-\x{323AF})"},
+    {"Lowercase",
+     R"(\x{1C8A}\x{A7CD}\x{A7DB}\x{10D70}-\x{10D85}\x{1DF25}-\x{1DF2A})"
+     R"(\x{1E030}-\x{1E06D})"},
     {"Lu",
      R"(\x{1C89}\x{A7CB}-\x{A7CC}\x{A7DA}\x{A7DC}\x{10D50}-\x{10D65})"},
     {"M",
@@ -62,6 +90,8 @@ inline constexpr UnicodeAddition kUnicodeAdditions[] = {
      R"(\x{1FA75}-\x{1FA77}\x{1FA87}-\x{1FA89}\x{1FA8F}\x{1FAAD}-\x{1FAAF})"
      R"(\x{1FABB}-\x{1FABF}\x{1FAC6}\x{1FACE}-\x{1FACF}\x{1FADA}-\x{1FADC}\x{1FADF})"
      R"(\x{1FAE8}-\x{1FAE9}\x{1FAF7}-\x{1FAF8}\x{1FBCB}-\x{1FBEF})"},
+    {"Uppercase",
+     R"(\x{1C89}\x{A7CB}-\x{A7CC}\x{A7DA}\x{A7DC}\x{10D50}-\x{10D65})"},
 };
 // clang-format on
 
