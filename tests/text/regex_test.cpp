@@ -13,8 +13,9 @@ using testing::HasSubstr;
 std::vector<std::string> matches(std::string_view pattern, std::string_view text) {
   const auto regex = Regex::compile(pattern);
   EXPECT_TRUE(regex.ok()) << regex.status().to_string();
+  TextBudget budget(text.size());
   std::vector<ByteRange> ranges;
-  EXPECT_TRUE(regex->find_all(text, ranges).ok());
+  EXPECT_TRUE(regex->find_all(text, budget, ranges).ok());
   std::vector<std::string> found;
   found.reserve(ranges.size());
   for (const ByteRange& range : ranges) found.emplace_back(text.substr(range.begin, range.size()));

@@ -66,7 +66,10 @@ std::string expressible(const Tokenizer& tokenizer, const std::string& line) {
 TEST_P(TokenizerGoldenTest, DecodingGivesTheTextBack) {
   ENCORE_LOAD_OR_SKIP(tokenizer, GetParam());
   // Up to normalization, which does not reach across added tokens.
-  const Normalizer nfc({UnicodeForm::kNfc});
+  const auto nfc = [](const std::string& text) {
+    TextBudget budget(text.size());
+    return Normalizer({UnicodeForm::kNfc}).apply(text, budget).value();
+  };
   for (const std::string& line : make_test_lines()) {
     const std::string decoded =
         tokenizer->decode(encode(*tokenizer, line, false), {.skip_special = false});
@@ -74,7 +77,7 @@ TEST_P(TokenizerGoldenTest, DecodingGivesTheTextBack) {
     if (tokenizer->parts().normalizer.empty()) {
       ASSERT_EQ(decoded, expected);
     } else {
-      ASSERT_EQ(nfc.apply(decoded).value(), nfc.apply(expected).value());
+      ASSERT_EQ(nfc(decoded), nfc(expected));
     }
   }
 }

@@ -262,6 +262,60 @@ TEST(TokenizerJsonTest, ExpensivePatternIsAnErrorNotAHang) {
   EXPECT_EQ(ids.status().code(), StatusCode::kInvalidArgument);
 }
 
+// Each match is cheap here, and there are 100,000 of them.
+TEST(TokenizerJsonTest, ExpensiveMatchesAddUpToAnError) {
+  Json file = character_file();
+  const std::string pattern = R"(\s*[\r\n]+|[\p{L}\p{M}]*\d|\p{L})";
+  file["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}};
+  const auto tokenizer = load(file);
+  EXPECT_THAT(tokenizer->encode("ab").value(), ElementsAre(0, 1));
+  const auto ids = tokenizer->encode(std::string(100'000, 'a'));
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(ids.status().message(), HasSubstr(pattern));
+  EXPECT_THAT(ids.status().message(), HasSubstr("takes too long"));
+}
+
+TEST(TokenizerJsonTest, GrowthOfATextIsBounded) {
+  const Json doubling = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  Json file = character_file();
+  file["normalizer"] = {{"type", "Sequence"},
+                        {"normalizers", Json(std::vector<Json>(28, doubling))}};
+  file["added_tokens"] = Json::array();
+  const auto ids = load(file)->encode("a");
+  ASSERT_FALSE(ids.ok());
+  EXPECT_THAT(ids.status().message(), HasSubstr("more than 16 times its size"));
+
+  file["added_tokens"] = {added(20, "a", {{"normalized", true}, {"id", 0}})};
+  EXPECT_THAT(refusal(file).message(), HasSubstr("more than 16 times its size"));
+
+  file = character_file();
+  file["normalizer"] = {{"type", "Sequence"},
+                        {"normalizers", Json(std::vector<Json>(65, doubling))}};
+  EXPECT_THAT(refusal(file).message(), HasSubstr("65 steps; the limit is 64"));
+
+  file = character_file();
+  file["decoder"] = {{"type", "Sequence"}, {"decoders", Json(std::vector<Json>(7, doubling))}};
+  EXPECT_THAT(refusal(file).message(), HasSubstr("more than 64 times its size"));
+
+  // Two prefixes in turn double the number of characters.
+  Json steps = Json::array();
+  for (int i = 0; i < 32; ++i) {
+    steps.push_back({{"type", "Split"}, {"pattern", {{"Regex", "."}}}, {"behavior", "Isolated"}});
+    steps.push_back({{"type", "Metaspace"},
+                     {"replacement", i % 2 == 0 ? "x" : kSpace},
+                     {"prepend_scheme", "always"},
+                     {"split", false}});
+  }
+  file = character_file();
+  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
+  EXPECT_THAT(load(file)->encode("a").status().message(), HasSubstr("more than 16 times its size"));
+
+  file["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "__"}};
+  EXPECT_THAT(refusal(file).message(), HasSubstr("not one character"));
+}
+
 // Found by the fuzzer: a JSON library converts such numbers without a check.
 TEST(TokenizerJsonTest, NumbersThatAreNoIntegersAreRefused) {
   const Json bad_numbers = {1e300, -1e300, 1.5, 9223372036854775808U, "1"};

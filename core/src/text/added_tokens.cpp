@@ -107,11 +107,15 @@ Result<AddedTokens> AddedTokens::build(std::vector<AddedToken> tokens,
   }
   std::stable_sort(added.tokens_.begin(), added.tokens_.end(),
                    [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  size_t text_bytes = 0;
+  for (const AddedToken& token : added.tokens_) text_bytes += token.text.size();
+  TextBudget budget(text_bytes);
   for (uint32_t i = 0; i < added.tokens_.size(); ++i) {
     const AddedToken& token = added.tokens_[i];
     std::string pattern = token.text;
     if (token.normalized) {
-      ENCORE_ASSIGN_OR_RETURN(pattern, normalizer.apply(replace_malformed_utf8(token.text)));
+      ENCORE_ASSIGN_OR_RETURN(pattern,
+                              normalizer.apply(replace_malformed_utf8(token.text), budget));
     }
     Matcher& matcher = token.normalized ? added.normalized_ : added.raw_;
     if (!pattern.empty()) matcher.patterns.push_back({std::move(pattern), i});

@@ -103,9 +103,13 @@ Result<std::string> normalize(std::string_view text, UnicodeForm form) {
   return out;
 }
 
-Result<std::string> replace_matches(std::string_view text, const ReplacePattern& step) {
+Result<std::string> replace_matches(std::string_view text, const ReplacePattern& step,
+                                    TextBudget& budget) {
   std::vector<ByteRange> matches;
-  ENCORE_RETURN_IF_ERROR(step.from.find_all(text, matches));
+  ENCORE_RETURN_IF_ERROR(step.from.find_all(text, budget, matches));
+  size_t matched_bytes = 0;
+  for (const ByteRange& match : matches) matched_bytes += match.size();
+  ENCORE_RETURN_IF_ERROR(budget.grow(matched_bytes, matches.size() * step.to.size()));
   std::string out;
   size_t done = 0;
   for (const ByteRange& match : matches) {
@@ -115,15 +119,35 @@ Result<std::string> replace_matches(std::string_view text, const ReplacePattern&
   return out.append(text.substr(done));
 }
 
-Result<std::string> apply_step(const std::string& text, const NormalizerStep& step) {
-  if (const auto* form = std::get_if<UnicodeForm>(&step)) return normalize(text, *form);
+Result<std::string> replace_literals(const std::string& text, const ReplaceText& step,
+                                     TextBudget& budget) {
+  if (step.to.size() > step.from.size()) {
+    size_t count = 0;
+    for (size_t at = text.find(step.from); at != std::string::npos;
+         at = text.find(step.from, at + step.from.size())) {
+      ++count;
+    }
+    ENCORE_RETURN_IF_ERROR(budget.grow(count * step.from.size(), count * step.to.size()));
+  }
+  return replace_all(text, step.from, step.to);
+}
+
+Result<std::string> apply_step(const std::string& text, const NormalizerStep& step,
+                               TextBudget& budget) {
+  if (const auto* form = std::get_if<UnicodeForm>(&step)) {
+    ENCORE_ASSIGN_OR_RETURN(std::string normalized, normalize(text, *form));
+    ENCORE_RETURN_IF_ERROR(budget.grow(text.size(), normalized.size()));
+    return normalized;
+  }
   if (const auto* prepend = std::get_if<PrependText>(&step)) {
-    return text.empty() ? text : prepend->text + text;
+    if (text.empty()) return text;
+    ENCORE_RETURN_IF_ERROR(budget.grow(0, prepend->text.size()));
+    return prepend->text + text;
   }
   if (const auto* replace = std::get_if<ReplaceText>(&step)) {
-    return replace_all(text, replace->from, replace->to);
+    return replace_literals(text, *replace, budget);
   }
-  return replace_matches(text, std::get<ReplacePattern>(step));
+  return replace_matches(text, std::get<ReplacePattern>(step), budget);
 }
 
 }  // namespace
@@ -139,10 +163,10 @@ std::string replace_all(std::string_view text, std::string_view from, std::strin
   return out.append(text.substr(done));
 }
 
-Result<std::string> Normalizer::apply(std::string_view text) const {
+Result<std::string> Normalizer::apply(std::string_view text, TextBudget& budget) const {
   std::string current(text);
   for (const NormalizerStep& step : steps_) {
-    ENCORE_ASSIGN_OR_RETURN(current, apply_step(current, step));
+    ENCORE_ASSIGN_OR_RETURN(current, apply_step(current, step, budget));
   }
   return current;
 }

@@ -8,6 +8,7 @@
 
 #include "encore/status.h"
 #include "text/regex.h"
+#include "text/text_budget.h"
 
 namespace encore {
 
@@ -36,7 +37,8 @@ class Normalizer {
   bool empty() const { return steps_.empty(); }
 
   // REQUIRES: `text` is valid UTF-8.
-  Result<std::string> apply(std::string_view text) const;
+  // Errors: those of Regex::find_all and TextBudget::grow.
+  Result<std::string> apply(std::string_view text, TextBudget& budget) const;
 
  private:
   std::vector<NormalizerStep> steps_;

@@ -13,9 +13,11 @@ struct Stretch {
   bool matched;
 };
 
-Status find_matches(std::string_view piece, const SplitStep& step,
+Status find_matches(std::string_view piece, const SplitStep& step, TextBudget& budget,
                     std::vector<ByteRange>& matches) {
-  if (const auto* regex = std::get_if<Regex>(&step.pattern)) return regex->find_all(piece, matches);
+  if (const auto* regex = std::get_if<Regex>(&step.pattern)) {
+    return regex->find_all(piece, budget, matches);
+  }
   const auto& literal = std::get<std::string>(step.pattern);
   for (size_t at = piece.find(literal); at != std::string_view::npos;
        at = piece.find(literal, at + literal.size())) {
@@ -88,7 +90,8 @@ void apply_behavior(const std::vector<Stretch>& stretches, SplitBehavior behavio
 }
 
 // Replaces each range of `text` by the words that `step` cuts it into.
-Status apply_split(const std::string& text, const SplitStep& step, std::vector<ByteRange>& words) {
+Status apply_split(const std::string& text, const SplitStep& step, TextBudget& budget,
+                   std::vector<ByteRange>& words) {
   std::vector<ByteRange> result;
   std::vector<ByteRange> matches;
   std::vector<Stretch> stretches;
@@ -97,7 +100,7 @@ Status apply_split(const std::string& text, const SplitStep& step, std::vector<B
     matches.clear();
     stretches.clear();
     const std::string_view view = std::string_view(text).substr(piece.begin, piece.size());
-    ENCORE_RETURN_IF_ERROR(find_matches(view, step, matches));
+    ENCORE_RETURN_IF_ERROR(find_matches(view, step, budget, matches));
     size_t done = piece.begin;
     for (const ByteRange& match : matches) {
       const ByteRange range{piece.begin + match.begin, piece.begin + match.end};
@@ -114,7 +117,8 @@ Status apply_split(const std::string& text, const SplitStep& step, std::vector<B
 
 // Rebuilds `text` with each range passed through `rewrite`.
 template <typename Rewrite>
-void rewrite_pieces(std::string& text, std::vector<ByteRange>& words, Rewrite rewrite) {
+Status rewrite_pieces(std::string& text, TextBudget& budget, std::vector<ByteRange>& words,
+                      Rewrite rewrite) {
   std::string rebuilt;
   rebuilt.reserve(text.size() + words.size());
   for (ByteRange& piece : words) {
@@ -122,38 +126,44 @@ void rewrite_pieces(std::string& text, std::vector<ByteRange>& words, Rewrite re
     rewrite(std::string_view(text).substr(piece.begin, piece.size()), piece.begin == 0, rebuilt);
     piece = {begin, rebuilt.size()};
   }
+  ENCORE_RETURN_IF_ERROR(budget.grow(text.size(), rebuilt.size()));
   text = std::move(rebuilt);
+  return {};
 }
 
 Status apply_metaspace(std::string& text, bool at_start, const MetaspaceStep& step,
-                       std::vector<ByteRange>& words) {
-  rewrite_pieces(text, words, [&](std::string_view piece, bool first, std::string& out) {
+                       TextBudget& budget, std::vector<ByteRange>& words) {
+  const auto spell = [&](std::string_view piece, bool first, std::string& out) {
     const std::string spelled = replace_all(piece, " ", step.replacement);
     const bool wanted = step.prepend == MetaspaceStep::Prepend::kAlways ||
                         (step.prepend == MetaspaceStep::Prepend::kFirst && first && at_start);
     if (wanted && !spelled.starts_with(step.replacement)) out += step.replacement;
     out += spelled;
-  });
+  };
+  ENCORE_RETURN_IF_ERROR(rewrite_pieces(text, budget, words, spell));
   if (!step.split) return {};
-  return apply_split(text, {step.replacement, SplitBehavior::kMergedWithNext, false}, words);
+  return apply_split(text, {step.replacement, SplitBehavior::kMergedWithNext, false}, budget,
+                     words);
 }
 
 }  // namespace
 
-Status PreTokenizer::split(std::string& text, bool at_start, std::vector<ByteRange>& words) const {
+Status PreTokenizer::split(std::string& text, bool at_start, TextBudget& budget,
+                           std::vector<ByteRange>& words) const {
   words.clear();
   if (text.empty()) return {};
   words.push_back({0, text.size()});
   for (const PreTokenizerStep& step : steps_) {
     if (const auto* split_step = std::get_if<SplitStep>(&step)) {
-      ENCORE_RETURN_IF_ERROR(apply_split(text, *split_step, words));
+      ENCORE_RETURN_IF_ERROR(apply_split(text, *split_step, budget, words));
     } else if (const auto* metaspace = std::get_if<MetaspaceStep>(&step)) {
-      ENCORE_RETURN_IF_ERROR(apply_metaspace(text, at_start, *metaspace, words));
+      ENCORE_RETURN_IF_ERROR(apply_metaspace(text, at_start, *metaspace, budget, words));
     } else {
-      rewrite_pieces(text, words, [](std::string_view piece, bool, std::string& out) {
+      const auto prefix = [](std::string_view piece, bool, std::string& out) {
         if (!piece.starts_with(' ')) out += ' ';
         out += piece;
-      });
+      };
+      ENCORE_RETURN_IF_ERROR(rewrite_pieces(text, budget, words, prefix));
     }
   }
   return {};

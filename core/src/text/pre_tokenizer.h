@@ -8,6 +8,7 @@
 
 #include "encore/status.h"
 #include "text/regex.h"
+#include "text/text_budget.h"
 
 namespace encore {
 
@@ -48,8 +49,9 @@ class PreTokenizer {
 
   // Splits `text` into `words`, ranges of it; steps that add characters change `text` itself.
   //   at_start  whether `text` begins the whole input
-  // REQUIRES: `text` is valid UTF-8. Errors: those of Regex::find_all.
-  Status split(std::string& text, bool at_start, std::vector<ByteRange>& words) const;
+  // REQUIRES: `text` is valid UTF-8. Errors: those of Regex::find_all and TextBudget::grow.
+  Status split(std::string& text, bool at_start, TextBudget& budget,
+               std::vector<ByteRange>& words) const;
 
  private:
   std::vector<PreTokenizerStep> steps_;

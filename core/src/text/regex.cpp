@@ -56,12 +56,13 @@ Result<Regex> Regex::compile(std::string_view pattern) {
   }
   // Without JIT support matching is slower, and the same.
   (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
-  return Regex(std::shared_ptr<const void>(code, [](const void* p) {
-    pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(p)));
-  }));
+  return Regex(pattern, std::shared_ptr<const void>(code, [](const void* p) {
+                 pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(p)));
+               }));
 }
 
-Status Regex::find_all(std::string_view text, std::vector<ByteRange>& matches) const {
+Status Regex::find_all(std::string_view text, TextBudget& budget,
+                       std::vector<ByteRange>& matches) const {
   const auto* code = static_cast<const pcre2_code*>(code_.get());
   MatchState state(code);
   if (state.data == nullptr || state.context == nullptr) {
@@ -69,7 +70,12 @@ Status Regex::find_all(std::string_view text, std::vector<ByteRange>& matches) c
   }
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(state.data);
+  const auto failed = [&](size_t position, const std::string& why) {
+    return invalid_argument("splitting the text at byte " + std::to_string(position) +
+                            " with the tokenizer pattern \"" + pattern_ + "\" failed: " + why);
+  };
   for (size_t position = 0; position < text.size();) {
+    if (!budget.spend_match()) return failed(position, "the pattern takes too long on this text");
     int found = pcre2_match(code, subject, text.size(), position, PCRE2_NO_UTF_CHECK, state.data,
                             state.context);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
@@ -77,10 +83,7 @@ Status Regex::find_all(std::string_view text, std::vector<ByteRange>& matches) c
                           state.data, state.context);
     }
     if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0) {
-      return invalid_argument("splitting the text at byte " + std::to_string(position) +
-                              " failed: " + pcre2_message(found));
-    }
+    if (found < 0) return failed(position, pcre2_message(found));
     matches.push_back({bounds[0], bounds[1]});
     position = bounds[1];
     if (bounds[1] == bounds[0])

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "encore/status.h"
+#include "text/text_budget.h"
 
 namespace encore {
 
@@ -29,12 +30,15 @@ class Regex {
 
   // Appends all matches in `text`, left to right, without overlap. A match may be empty.
   // REQUIRES: text is valid UTF-8.
-  // Errors: kInvalidArgument if the text drives the pattern past its match limit.
-  Status find_all(std::string_view text, std::vector<ByteRange>& matches) const;
+  // Errors: kInvalidArgument, naming the pattern, if the text drives it past its match limit or
+  // the time of `budget` is over.
+  Status find_all(std::string_view text, TextBudget& budget, std::vector<ByteRange>& matches) const;
 
  private:
-  explicit Regex(std::shared_ptr<const void> code) : code_(std::move(code)) {}
+  Regex(std::string_view pattern, std::shared_ptr<const void> code)
+      : pattern_(pattern), code_(std::move(code)) {}
 
+  std::string pattern_;
   std::shared_ptr<const void> code_;  // pcre2_code
 };
 

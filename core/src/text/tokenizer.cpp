@@ -58,6 +58,7 @@ Result<std::vector<int32_t>> Tokenizer::encode_prompt(const PromptText& prompt) 
 Status Tokenizer::append_text(std::string_view text, bool match_control,
                               std::span<const ForcedToken> forced,
                               std::vector<int32_t>& ids) const {
+  TextBudget budget(text.size());
   std::vector<TextPart> parts;
   parts_.added.split(text, /*normalized=*/false, match_control, forced, parts);
   for (const TextPart& part : parts) {
@@ -66,16 +67,16 @@ Status Tokenizer::append_text(std::string_view text, bool match_control,
       continue;
     }
     const std::string_view piece = text.substr(part.range.begin, part.range.size());
-    ENCORE_RETURN_IF_ERROR(append_piece(piece, part.range.begin == 0, match_control, ids));
+    ENCORE_RETURN_IF_ERROR(append_piece(piece, part.range.begin == 0, match_control, budget, ids));
   }
   return {};
 }
 
 Status Tokenizer::append_piece(std::string_view piece, bool at_start, bool match_control,
-                               std::vector<int32_t>& ids) const {
+                               TextBudget& budget, std::vector<int32_t>& ids) const {
   std::string normalized;
   if (!parts_.normalizer.empty()) {
-    ENCORE_ASSIGN_OR_RETURN(normalized, parts_.normalizer.apply(piece));
+    ENCORE_ASSIGN_OR_RETURN(normalized, parts_.normalizer.apply(piece, budget));
     piece = normalized;
   }
   std::vector<TextPart> parts;
@@ -89,7 +90,7 @@ Status Tokenizer::append_piece(std::string_view piece, bool at_start, bool match
     }
     text = piece.substr(part.range.begin, part.range.size());
     ENCORE_RETURN_IF_ERROR(
-        parts_.pre_tokenizer.split(text, at_start && part.range.begin == 0, words));
+        parts_.pre_tokenizer.split(text, at_start && part.range.begin == 0, budget, words));
     for (const ByteRange& word : words) {
       parts_.model.encode(std::string_view(text).substr(word.begin, word.size()), ids);
     }

@@ -76,7 +76,8 @@ class Tokenizer {
   explicit Tokenizer(TokenizerParts parts) : parts_(std::move(parts)) {}
 
   // Malformed UTF-8 counts as U+FFFD, one for each maximal subpart.
-  // Errors: kInvalidArgument for a text over 1 GiB, or one that drives a pattern past its limit.
+  // Errors: kInvalidArgument for a text over 1 GiB, or one that drives a pattern past its limit or
+  // the tokenizer's rules past their TextBudget.
   Result<std::vector<int32_t>> encode(std::string_view text, EncodeOptions options = {}) const;
 
   // Encodes a rendered prompt. Adds nothing around it: the template wrote its own BOS, if any.
@@ -107,7 +108,7 @@ class Tokenizer {
  private:
   Status append_text(std::string_view text, bool match_control, std::span<const ForcedToken> forced,
                      std::vector<int32_t>& ids) const;
-  Status append_piece(std::string_view piece, bool at_start, bool match_control,
+  Status append_piece(std::string_view piece, bool at_start, bool match_control, TextBudget& budget,
                       std::vector<int32_t>& ids) const;
 
   TokenizerParts parts_;

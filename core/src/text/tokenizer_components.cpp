@@ -1,14 +1,19 @@
 #include "text/tokenizer_components.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
+#include "text/utf8.h"
 #include "text/vocabulary.h"
 
 namespace encore {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMaxSteps = 64;          // of a component; published files have up to ten
+constexpr size_t kMaxDecoderGrowth = 64;  // of a token's text
 
 Status unknown(std::string_view component, std::string_view what) {
   return unimplemented("tokenizer.json: " + std::string(component) + " \"" + std::string(what) +
@@ -26,6 +31,12 @@ void flatten(const Json& json, const char* member, std::vector<const Json*>& out
     return;
   }
   for (const Json& child : json.at(member)) flatten(child, member, out);
+}
+
+Status check_steps(const char* member, size_t count) {
+  if (count <= kMaxSteps) return {};
+  return unimplemented("tokenizer.json: the " + std::string(member) + " have " +
+                       std::to_string(count) + " steps; the limit is " + std::to_string(kMaxSteps));
 }
 
 // {"String": "..."} is a literal, {"Regex": "..."} an expression.
@@ -68,7 +79,9 @@ Result<SplitBehavior> read_behavior(const std::string& name) {
 
 Result<MetaspaceStep> read_metaspace(const Json& json) {
   auto replacement = json.at("replacement").get<std::string>();
-  if (replacement.empty()) return data_loss("tokenizer.json: Metaspace has no replacement");
+  if (replacement.empty() || utf8_step(replacement, 0).length != replacement.size()) {
+    return data_loss("tokenizer.json: the replacement of Metaspace is not one character");
+  }
   // Older files say add_prefix_space instead of prepend_scheme.
   const bool add_prefix = json.value("add_prefix_space", true);
   const std::string scheme = json.value("prepend_scheme", add_prefix ? "always" : "never");
@@ -181,6 +194,7 @@ Result<int64_t> read_integer(const Json& json, const std::string& what) {
 Result<Normalizer> read_normalizer(const Json& json) {
   std::vector<const Json*> components;
   flatten(json, "normalizers", components);
+  ENCORE_RETURN_IF_ERROR(check_steps("normalizers", components.size()));
   std::vector<NormalizerStep> steps;
   for (const Json* component : components) {
     ENCORE_ASSIGN_OR_RETURN(NormalizerStep step, read_normalizer_step(*component));
@@ -192,6 +206,7 @@ Result<Normalizer> read_normalizer(const Json& json) {
 Result<PreTokenizerParts> read_pre_tokenizer(const Json& json) {
   std::vector<const Json*> components;
   flatten(json, "pretokenizers", components);
+  ENCORE_RETURN_IF_ERROR(check_steps("pretokenizers", components.size()));
   PreTokenizerParts parts;
   std::vector<PreTokenizerStep> steps;
   for (const Json* component : components) {
@@ -206,9 +221,11 @@ Result<PreTokenizerParts> read_pre_tokenizer(const Json& json) {
 Result<TokenDecoder> read_decoder(const Json& json) {
   std::vector<const Json*> components;
   flatten(json, "decoders", components);
+  ENCORE_RETURN_IF_ERROR(check_steps("decoders", components.size()));
   if (components.empty()) return unknown("decoder", "null");
   TokenDecoder decoder;
   bool fused = false;
+  size_t growth = 1;
   for (const Json* component : components) {
     const std::string type = type_of(*component);
     if (type == "ByteLevel" && components.size() == 1) {
@@ -224,6 +241,14 @@ Result<TokenDecoder> read_decoder(const Json& json) {
                                         component->at("content").get<std::string>());
       if (decoder.replacements.back().first.empty()) {
         return data_loss("tokenizer.json: decoder Replace has an empty pattern");
+      }
+      const auto& [from, to] = decoder.replacements.back();
+      growth *= std::max<size_t>(1, (to.size() + from.size() - 1) / from.size());
+      if (growth > kMaxDecoderGrowth) {
+        return unimplemented(
+            "tokenizer.json: the decoders' replacements make a text grow by more "
+            "than " +
+            std::to_string(kMaxDecoderGrowth) + " times its size");
       }
     } else if (type == "Metaspace" && components.size() == 1) {
       ENCORE_ASSIGN_OR_RETURN(MetaspaceStep step, read_metaspace(*component));
