@@ -49,6 +49,19 @@ TEST_P(TokenizerGoldenTest, IdsEqualTheTokenizersLibrary) {
   EXPECT_EQ(different, 0u);
 }
 
+// What AutoTokenizer of transformers 5.24.0 gives for the files as they are. DeepSeek-V3's
+// configuration says add_bos_token; its post-processor adds none.
+TEST(TransformersGoldenTest, SpecialTokensAroundATextAreThePostProcessors) {
+  const std::pair<const char*, std::vector<int32_t>> expected[] = {
+      {"deepseek_v3", {19923}},     {"gemma3", {2, 9259}}, {"llama2", {1, 22557}},
+      {"llama3_1", {128000, 9906}}, {"qwen3", {9707}},
+  };
+  for (const auto& [name, ids] : expected) {
+    ENCORE_LOAD_OR_SKIP(tokenizer, name);
+    EXPECT_EQ(tokenizer->encode("Hello").value(), ids) << name;
+  }
+}
+
 // The text as an exact tokenizer could give it back: without the bytes that the vocabulary lacks
 // (SmolLM2 has no token for some control characters), spaces spelled as spaces.
 std::string expressible(const Tokenizer& tokenizer, const std::string& line) {

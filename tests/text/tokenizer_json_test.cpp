@@ -210,6 +210,23 @@ TEST(TokenizerJsonTest, ConfigNamesSpecialTokensAndTheTemplate) {
   EXPECT_EQ(tokenizer->id_to_token(15), std::nullopt);
 }
 
+TEST(TokenizerJsonTest, PostProcessorAloneSurroundsTheText) {
+  Json file = character_file();
+  file["added_tokens"] = {added(20, "<s>", {{"special", true}}),
+                          added(21, "</s>", {{"special", true}})};
+  const char* config = R"({"tokenizer_class": "LlamaTokenizerFast", "bos_token": "<s>",
+      "eos_token": "</s>", "add_bos_token": true, "add_eos_token": true})";
+  EXPECT_THAT(load(file, config)->encode("a").value(), ElementsAre(0));
+  file["post_processor"] = {{"type", "ByteLevel"}};
+  EXPECT_THAT(load(file, config)->encode("a").value(), ElementsAre(0));
+  file["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+      {"special_tokens", {{"<s>", {{"ids", {20}}}}}}};
+  EXPECT_THAT(load(file, R"({"bos_token": "<s>", "add_bos_token": false})")->encode("a").value(),
+              ElementsAre(20, 0));
+}
+
 TEST(TokenizerJsonTest, UnknownComponentsAreRefusedByName) {
   const auto with = [](const char* part, const Json& component) {
     Json file = character_file();

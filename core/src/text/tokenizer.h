@@ -63,7 +63,7 @@ struct TokenizerParts {
 class Tokenizer {
  public:
   // From Hugging Face's tokenizer.json and, unless empty, tokenizer_config.json (names of special
-  // tokens, chat template).
+  // tokens, chat template; not add_bos_token and add_eos_token, as in transformers 5).
   // Errors: kDataLoss for malformed files; kUnimplemented, naming the component, for one that
   // Encore does not know.
   static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view tokenizer_json,

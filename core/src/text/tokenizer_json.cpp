@@ -119,6 +119,10 @@ std::string read_chat_template(const Json& json) {
   return {};
 }
 
+// add_bos_token and add_eos_token are not read: transformers 5 drops them beside a tokenizer.json,
+// whose post-processor says what surrounds a text (but its CodeLlamaTokenizer adds a BOS whatever
+// the files say). transformers 4 built that of Llama, Code Llama and Gemma tokenizers anew from the
+// two, and so put a BOS before DeepSeek-V3's texts.
 void read_config(const Json& config, TokenizerParts& parts) {
   if (!config.is_object()) return;
   for (const auto& [name, value] : config.items()) {
