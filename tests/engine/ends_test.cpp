@@ -128,6 +128,37 @@ TEST_P(EndsTest, DeadlineOfAPreemptedRequest) {
   rig.expect_at_rest();
 }
 
+// The beginning of a stop text, and half a character: their tokens were reported.
+TEST_P(EndsTest, TextThatWasHeldBackComesWithTheEnd) {
+  Rig rig(options_);
+  rig.device().scripts[10] = {2, {7, 8, 9}};
+  rig.device().scripts[11] = {2, {7, 28, 29}};
+  std::vector<RequestOptions> requests(3);
+  for (RequestOptions& options : requests) options.max_tokens = 20;
+  requests[0].prompt = {10, 3};
+  requests[0].stop = {"HIK"};
+  requests[1].prompt = {11, 3};
+  requests[2] = requests[0];
+  requests[2].deadline_us = kDeadlineUs;
+  const std::vector<RequestId> ids = rig.add_all(requests);
+  for (int32_t i = 0; i < 2; ++i) ASSERT_TRUE(rig.step());
+  EXPECT_EQ(rig.replies[ids[0]].text, "");
+  EXPECT_EQ(rig.replies[ids[1]].text, "H");
+  EXPECT_EQ(rig.replies[ids[2]].text, "");
+  ASSERT_TRUE(rig.engine->cancel(ids[0]).ok());
+  ASSERT_TRUE(rig.engine->cancel(ids[1]).ok());
+  std::this_thread::sleep_for(std::chrono::microseconds(kDeadlineUs));
+  rig.step();
+  EXPECT_EQ(rig.replies[ids[0]].finish, FinishReason::kCancelled);
+  EXPECT_EQ(rig.replies[ids[0]].text, "HI");
+  EXPECT_EQ(rig.replies[ids[1]].finish, FinishReason::kCancelled);
+  EXPECT_EQ(rig.replies[ids[1]].text, "H\xEF\xBF\xBD");
+  EXPECT_EQ(rig.replies[ids[2]].finish, FinishReason::kDeadline);
+  EXPECT_EQ(rig.replies[ids[2]].text, "HI");
+  rig.run();
+  rig.expect_at_rest();
+}
+
 TEST_P(EndsTest, DeadlineThatHasPassedOnArrivalRunsNothing) {
   Rig rig(options_);
   RequestOptions late = request(4, 1, 10);

@@ -373,6 +373,8 @@ void Engine::end(RequestState& request, FinishReason reason, std::string_view me
   request.finish = reason;
   RequestEvent& event = events.emplace_back();
   event.message = message;
+  // What a failed request said last may be wrong, like the rest of it.
+  if (reason != FinishReason::kError) finish_text(request, event.text);
   describe(request, event);
   close(request);
 }

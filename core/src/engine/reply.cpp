@@ -14,13 +14,12 @@ bool push_text(RequestState& request, const std::string& text, std::string& cert
   return request.stops.push(text, certain);
 }
 
-// The end of the reply's text: what the detokenizer and the matcher still hold back.
+}  // namespace
+
 void finish_text(RequestState& request, std::string& certain) {
   if (request.text == nullptr) return;
   if (!push_text(request, request.text->finish(), certain)) request.stops.finish(certain);
 }
-
-}  // namespace
 
 void accept_token(RequestState& request, int32_t token, RequestEvent& event) {
   const bool may_stop = request.num_output() >= request.min_output;
