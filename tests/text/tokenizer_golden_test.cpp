@@ -136,6 +136,19 @@ TEST_P(TokenizerGoldenTest, LongRunsTakeLinearTime) {
   }
 }
 
+TEST_P(TokenizerGoldenTest, NoTextHasFewerIdsThanItsLengthSays) {
+  ENCORE_LOAD_OR_SKIP(tokenizer, GetParam());
+  EXPECT_GT(tokenizer->least_ids(1 << 20), 1000);
+  for (const char* unit : {"a", " ", "\n", "=", "<|im_start", "\xCC\x81", "\xE2\x84\xAA",
+                           "\xE1\xBE\xBE\xCC\x88\xCC\x81", "\xF0\x9F\x98\x80"}) {
+    std::string text;
+    while (text.size() < 10'000) text += unit;
+    const auto ids = tokenizer->encode(text, {.add_special = false});
+    ASSERT_TRUE(ids.ok()) << ids.status().to_string();
+    EXPECT_LE(tokenizer->least_ids(std::ssize(text)), std::ssize(*ids)) << unit;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Tokenizers, TokenizerGoldenTest,
                          testing::Values("deepseek_v3", "gemma3", "llama2", "llama3_1", "qwen3",
                                          "smollm2"),

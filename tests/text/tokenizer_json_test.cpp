@@ -363,5 +363,78 @@ TEST(TokenizerJsonTest, NumbersThatAreNoIntegersAreRefused) {
   EXPECT_EQ(Tokenizer::from_json(negative.dump(), "").status().code(), StatusCode::kDataLoss);
 }
 
+TEST(TokenizerBoundsTest, EncodingEndsBeyondTheMostIds) {
+  Json file = character_file();
+  file["pre_tokenizer"] = {{"type", "Split"},
+                           {"pattern", {{"String", kSpace}}},
+                           {"behavior", "MergedWithPrevious"},
+                           {"invert", false}};
+  const auto tokenizer = load(file);
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "d ";
+  EXPECT_EQ(tokenizer->encode(text, {}, {.max_ids = 2000, .abandoned = {}}).value().size(), 2000U);
+  EXPECT_EQ(tokenizer->encode(text, {}, {.max_ids = 5, .abandoned = {}}).value(),
+            Ids({3, 6, 3, 6, 3, 6}));
+}
+
+TEST(TokenizerBoundsTest, AbandonedEncodingEndsInTheMiddleOfWordsAndOfAWord) {
+  const auto tokenizer = load(character_file());
+  int asked = 0;
+  const EncodeBounds bounds = {.max_ids = 1 << 30, .abandoned = [&] { return ++asked == 2; }};
+  const std::string word(100'000, 'a');
+  EXPECT_EQ(tokenizer->encode(word, {}, bounds).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(asked, 2);
+  Json file = character_file();
+  file["pre_tokenizer"] = {{"type", "Split"},
+                           {"pattern", {{"String", kSpace}}},
+                           {"behavior", "MergedWithPrevious"},
+                           {"invert", false}};
+  std::string words;
+  for (int i = 0; i < 100'000; ++i) words += "d ";
+  asked = 0;
+  EXPECT_EQ(load(file)->encode(words, {}, bounds).status().code(), StatusCode::kCancelled);
+  EXPECT_EQ(asked, 2);
+}
+
+// The longest token is "<0xC3>".
+TEST(TokenizerBoundsTest, LengthSaysHowManyIdsThereAreAtLeast) {
+  const Json file = character_file();
+  EXPECT_EQ(load(file)->least_ids(0), 0);
+  EXPECT_EQ(load(file)->least_ids(12), 2);
+  EXPECT_EQ(load(file)->least_ids(13), 3);
+  Json longer = file;
+  longer["added_tokens"] = {added(20, "<a longer one>")};
+  EXPECT_EQ(load(longer)->least_ids(28), 2);
+  Json composing = file;
+  composing["normalizer"] = {{"type", "NFC"}};
+  EXPECT_EQ(load(composing)->least_ids(48), 2);
+  Json shrinking = file;
+  shrinking["normalizer"] = {
+      {"type", "Replace"}, {"pattern", {{"String", "abcde"}}}, {"content", "ab"}};
+  EXPECT_EQ(load(shrinking)->least_ids(36), 2);
+}
+
+TEST(TokenizerBoundsTest, WhereTextMayVanishItsLengthSaysNothing) {
+  const Json file = character_file();
+  Json fusing = file;
+  fusing["model"]["fuse_unk"] = true;
+  EXPECT_EQ(load(fusing)->least_ids(1 << 20), 0);
+  Json dropping = file;
+  dropping["model"].erase("unk_token");
+  EXPECT_EQ(load(dropping)->least_ids(1 << 20), 0);
+  Json stripping = file;
+  stripping["added_tokens"] = {added(20, "<x>", {{"rstrip", true}})};
+  EXPECT_EQ(load(stripping)->least_ids(1 << 20), 0);
+  Json removing = file;
+  removing["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "a+"}}}, {"content", "a"}};
+  EXPECT_EQ(load(removing)->least_ids(1 << 20), 0);
+  Json splitting = file;
+  splitting["pre_tokenizer"] = {{"type", "Split"},
+                                {"pattern", {{"String", "a"}}},
+                                {"behavior", "Removed"},
+                                {"invert", false}};
+  EXPECT_EQ(load(splitting)->least_ids(1 << 20), 0);
+}
+
 }  // namespace
 }  // namespace encore

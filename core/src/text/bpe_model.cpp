@@ -17,6 +17,7 @@ namespace {
 
 constexpr uint32_t kEmptySlot = std::numeric_limits<uint32_t>::max();
 constexpr std::string_view kHexDigits = "0123456789ABCDEF";
+constexpr int64_t kMaxUtf8Bytes = 4;
 constexpr size_t kShortWord = 24;  // symbols; up to here a scan beats a heap
 
 std::string byte_token(uint32_t byte) {
@@ -25,6 +26,13 @@ std::string byte_token(uint32_t byte) {
   text.push_back(kHexDigits[byte & 15]);
   text.push_back('>');
   return text;
+}
+
+// Whether any character has the byte that is assigned and no control character.
+bool is_of_text(int32_t byte) {
+  if (byte < 0x20) return byte == '\t' || byte == '\n' || byte == '\r';
+  return byte != 0x7F && byte != 0xC0 && byte != 0xC1 && byte != 0xF1 && byte != 0xF2 &&
+         byte <= 0xF4;
 }
 
 uint64_t pair_hash(uint64_t seed, int32_t left, int32_t right) {
@@ -195,7 +203,8 @@ void BpeModel::merge_short(std::string_view word, std::vector<Symbol>& symbols) 
   symbols.resize(count);
 }
 
-void BpeModel::merge_long(std::string_view word, std::vector<Symbol>& symbols) const {
+void BpeModel::merge_long(std::string_view word, AbandonCheck& abandoned,
+                          std::vector<Symbol>& symbols) const {
   struct Candidate {
     uint32_t rank;
     int32_t position;
@@ -213,11 +222,11 @@ void BpeModel::merge_long(std::string_view word, std::vector<Symbol>& symbols) c
   for (int32_t i = 0; i < count; ++i) {
     symbols[i].previous = i - 1;
     symbols[i].next = i + 1 < count ? i + 1 : -1;
-    if (i + 1 == count) break;
+    if (i + 1 == count || abandoned()) break;
     if (const Candidate next = candidate(i, i + 1); next.id != kNoToken) found.push_back(next);
   }
   std::priority_queue<Candidate> queue(std::less<Candidate>{}, std::move(found));
-  while (!queue.empty()) {
+  while (!queue.empty() && !abandoned()) {
     const Candidate top = queue.top();
     queue.pop();
     Symbol& left = symbols[top.position];
@@ -242,7 +251,8 @@ void BpeModel::merge_long(std::string_view word, std::vector<Symbol>& symbols) c
   std::erase_if(symbols, [](const Symbol& symbol) { return symbol.id == kNoToken; });
 }
 
-void BpeModel::encode(std::string_view word, std::vector<int32_t>& ids) const {
+void BpeModel::encode(std::string_view word, AbandonCheck& abandoned,
+                      std::vector<int32_t>& ids) const {
   if (word.empty()) return;
   if (options_.ignore_merges) {
     std::string spelled;
@@ -261,9 +271,32 @@ void BpeModel::encode(std::string_view word, std::vector<int32_t>& ids) const {
   if (symbols.size() <= kShortWord) {
     merge_short(word, symbols);
   } else {
-    merge_long(word, symbols);
+    merge_long(word, abandoned, symbols);
   }
   for (const Symbol& symbol : symbols) ids.push_back(symbol.id);
+}
+
+int64_t BpeModel::max_bytes_per_id() const {
+  const auto knows_text = [](const int32_t* ids) {
+    for (int32_t byte = 0; byte < 256; ++byte) {
+      if (ids[byte] == kNoToken && is_of_text(byte)) return false;
+    }
+    return true;
+  };
+  const bool all_known = (options_.byte_level && knows_text(byte_ids_)) ||
+                         (options_.byte_fallback && knows_text(fallback_ids_));
+  if (!all_known && (options_.unk_id == kNoToken || options_.fuse_unk)) return 0;
+  int64_t longest = kMaxUtf8Bytes;  // an unknown character
+  for (int32_t id = 0; id < vocabulary_.size(); ++id) {
+    const std::string_view text = vocabulary_.text(id);
+    // Byte level spells each byte as a character.
+    const auto bytes =
+        options_.byte_level
+            ? std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; })
+            : std::ssize(text);
+    longest = std::max<int64_t>(longest, bytes);
+  }
+  return longest;
 }
 
 }  // namespace encore

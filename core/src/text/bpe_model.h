@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "encore/status.h"
+#include "text/encode_bounds.h"
 #include "text/vocabulary.h"
 
 namespace encore {
@@ -40,9 +41,14 @@ class BpeModel {
                                       std::vector<bool> mergeable, const BpeOptions& options);
 
   // Appends the ids of one word. Merges take the best rank first, and the leftmost of equals.
-  // Takes O(n log n) for n characters.
+  // Takes O(n log n) for n characters. Once `abandoned` says so, ids may be missing.
   // REQUIRES: `word` is valid UTF-8, shorter than 2 GiB.
-  void encode(std::string_view word, std::vector<int32_t>& ids) const;
+  void encode(std::string_view word, AbandonCheck& abandoned, std::vector<int32_t>& ids) const;
+
+  // Bytes of a word for each of its ids, at most; 0 if there is no limit, because characters
+  // outside the vocabulary are dropped, or fused into one id. A word of control or unassigned
+  // characters may have more: vocabularies of bytes lack some that nothing else has.
+  int64_t max_bytes_per_id() const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
@@ -65,7 +71,8 @@ class BpeModel {
   Merge find_merge(const Symbol& left, const Symbol& right, std::string_view word) const;
   Merge find_pair(int32_t left, int32_t right) const;
   void merge_short(std::string_view word, std::vector<Symbol>& symbols) const;
-  void merge_long(std::string_view word, std::vector<Symbol>& symbols) const;
+  void merge_long(std::string_view word, AbandonCheck& abandoned,
+                  std::vector<Symbol>& symbols) const;
 
   Vocabulary vocabulary_;
   BpeOptions options_;

@@ -35,6 +35,7 @@ class Normalizer {
   explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}
 
   bool empty() const { return steps_.empty(); }
+  const std::vector<NormalizerStep>& steps() const { return steps_; }
 
   // REQUIRES: `text` is valid UTF-8.
   // Errors: those of Regex::find_all and TextBudget::grow.

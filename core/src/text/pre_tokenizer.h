@@ -53,6 +53,8 @@ class PreTokenizer {
   Status split(std::string& text, bool at_start, TextBudget& budget,
                std::vector<ByteRange>& words) const;
 
+  const std::vector<PreTokenizerStep>& steps() const { return steps_; }
+
  private:
   std::vector<PreTokenizerStep> steps_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/detokenizer.h"
+#include "text/id_bytes.h"
 #include "text/utf8.h"
 
 namespace encore {
@@ -18,21 +19,27 @@ Status check_size(std::string_view text) {
 
 }  // namespace
 
-Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+Tokenizer::Tokenizer(TokenizerParts parts)
+    : parts_(std::move(parts)), max_bytes_per_id_(encore::max_bytes_per_id(parts_)) {}
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, EncodeOptions options,
+                                               const EncodeBounds& bounds) const {
   ENCORE_RETURN_IF_ERROR(check_size(text));
-  std::vector<int32_t> ids;
-  if (options.add_special) ids = parts_.prefix;
+  Progress progress(bounds);
+  if (options.add_special) progress.ids = parts_.prefix;
   if (is_valid_utf8(text)) {
-    ENCORE_RETURN_IF_ERROR(append_text(text, options.parse_special, {}, ids));
+    ENCORE_RETURN_IF_ERROR(append_text(text, options.parse_special, {}, progress));
   } else {
     ENCORE_RETURN_IF_ERROR(
-        append_text(replace_malformed_utf8(text), options.parse_special, {}, ids));
+        append_text(replace_malformed_utf8(text), options.parse_special, {}, progress));
   }
+  std::vector<int32_t>& ids = progress.ids;
   if (options.add_special) ids.insert(ids.end(), parts_.suffix.begin(), parts_.suffix.end());
-  return ids;
+  return std::move(ids);
 }
 
-Result<std::vector<int32_t>> Tokenizer::encode_prompt(const PromptText& prompt) const {
+Result<std::vector<int32_t>> Tokenizer::encode_prompt(const PromptText& prompt,
+                                                      const EncodeBounds& bounds) const {
   ENCORE_RETURN_IF_ERROR(check_size(prompt.text));
   if (!is_valid_utf8(prompt.text)) return invalid_argument("the prompt is not valid UTF-8");
   std::vector<ForcedToken> forced;
@@ -50,30 +57,37 @@ Result<std::vector<int32_t>> Tokenizer::encode_prompt(const PromptText& prompt) 
     forced.push_back({range, token->id});
     done = range.end;
   }
-  std::vector<int32_t> ids;
-  ENCORE_RETURN_IF_ERROR(append_text(prompt.text, prompt.parse_special, forced, ids));
-  return ids;
+  Progress progress(bounds);
+  ENCORE_RETURN_IF_ERROR(append_text(prompt.text, prompt.parse_special, forced, progress));
+  return std::move(progress.ids);
+}
+
+int64_t Tokenizer::least_ids(int64_t text_bytes) const {
+  if (max_bytes_per_id_ == 0) return 0;
+  return (text_bytes + max_bytes_per_id_ - 1) / max_bytes_per_id_;
 }
 
 Status Tokenizer::append_text(std::string_view text, bool match_control,
-                              std::span<const ForcedToken> forced,
-                              std::vector<int32_t>& ids) const {
+                              std::span<const ForcedToken> forced, Progress& progress) const {
   TextBudget budget(text.size());
   std::vector<TextPart> parts;
   parts_.added.split(text, /*normalized=*/false, match_control, forced, parts);
   for (const TextPart& part : parts) {
+    if (progress.may_end()) break;
     if (part.id != kNoToken) {
-      ids.push_back(part.id);
+      progress.ids.push_back(part.id);
       continue;
     }
     const std::string_view piece = text.substr(part.range.begin, part.range.size());
-    ENCORE_RETURN_IF_ERROR(append_piece(piece, part.range.begin == 0, match_control, budget, ids));
+    ENCORE_RETURN_IF_ERROR(
+        append_piece(piece, part.range.begin == 0, match_control, budget, progress));
   }
+  if (progress.abandoned.said_so()) return cancelled("nobody waits for the text any more");
   return {};
 }
 
 Status Tokenizer::append_piece(std::string_view piece, bool at_start, bool match_control,
-                               TextBudget& budget, std::vector<int32_t>& ids) const {
+                               TextBudget& budget, Progress& progress) const {
   std::string normalized;
   if (!parts_.normalizer.empty()) {
     ENCORE_ASSIGN_OR_RETURN(normalized, parts_.normalizer.apply(piece, budget));
@@ -84,15 +98,18 @@ Status Tokenizer::append_piece(std::string_view piece, bool at_start, bool match
   std::string text;
   std::vector<ByteRange> words;
   for (const TextPart& part : parts) {
+    if (progress.may_end()) return {};
     if (part.id != kNoToken) {
-      ids.push_back(part.id);
+      progress.ids.push_back(part.id);
       continue;
     }
     text = piece.substr(part.range.begin, part.range.size());
     ENCORE_RETURN_IF_ERROR(
         parts_.pre_tokenizer.split(text, at_start && part.range.begin == 0, budget, words));
     for (const ByteRange& word : words) {
-      parts_.model.encode(std::string_view(text).substr(word.begin, word.size()), ids);
+      if (progress.may_end()) return {};
+      parts_.model.encode(std::string_view(text).substr(word.begin, word.size()),
+                          progress.abandoned, progress.ids);
     }
   }
   return {};

@@ -14,6 +14,7 @@
 #include "model/gguf_value.h"
 #include "text/added_tokens.h"
 #include "text/bpe_model.h"
+#include "text/encode_bounds.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/token_decoder.h"
@@ -73,17 +74,24 @@ class Tokenizer {
   // Errors: as from_json; kNotFound for a missing key.
   static Result<std::unique_ptr<Tokenizer>> from_gguf(const GgufMetadata& metadata);
 
-  explicit Tokenizer(TokenizerParts parts) : parts_(std::move(parts)) {}
+  explicit Tokenizer(TokenizerParts parts);
 
-  // Malformed UTF-8 counts as U+FFFD, one for each maximal subpart.
+  // Malformed UTF-8 counts as U+FFFD, one for each maximal subpart. Beyond bounds.max_ids, ids may
+  // be missing at the end.
   // Errors: kInvalidArgument for a text over 1 GiB, or one that drives a pattern past its limit or
-  // the tokenizer's rules past their TextBudget.
-  Result<std::vector<int32_t>> encode(std::string_view text, EncodeOptions options = {}) const;
+  // the tokenizer's rules past their TextBudget; kCancelled if bounds.abandoned() said so.
+  Result<std::vector<int32_t>> encode(std::string_view text, EncodeOptions options = {},
+                                      const EncodeBounds& bounds = {}) const;
 
   // Encodes a rendered prompt. Adds nothing around it: the template wrote its own BOS, if any.
   // Errors: as encode(); kInvalidArgument if the text is not valid UTF-8 or a control range is not
   // an added token's text.
-  Result<std::vector<int32_t>> encode_prompt(const PromptText& prompt) const;
+  Result<std::vector<int32_t>> encode_prompt(const PromptText& prompt,
+                                             const EncodeBounds& bounds = {}) const;
+
+  // Every text of so many bytes has at least so many ids, unless it consists of control or
+  // unassigned characters; 0 if nothing can be said.
+  int64_t least_ids(int64_t text_bytes) const;
 
   // Ids outside the vocabulary decode to nothing. Malformed UTF-8 becomes U+FFFD, one for each
   // maximal subpart. Equals the tokenizers library's decode() whenever the bytes are well-formed.
@@ -106,12 +114,24 @@ class Tokenizer {
   const TokenizerParts& parts() const { return parts_; }
 
  private:
+  // What an encoding has come to, and when it may end.
+  struct Progress {
+    explicit Progress(const EncodeBounds& bounds) : max_ids(bounds.max_ids), abandoned(bounds) {}
+
+    bool may_end() { return std::ssize(ids) > max_ids || abandoned(); }
+
+    std::vector<int32_t> ids;
+    const int64_t max_ids;
+    AbandonCheck abandoned;
+  };
+
   Status append_text(std::string_view text, bool match_control, std::span<const ForcedToken> forced,
-                     std::vector<int32_t>& ids) const;
+                     Progress& progress) const;
   Status append_piece(std::string_view piece, bool at_start, bool match_control, TextBudget& budget,
-                      std::vector<int32_t>& ids) const;
+                      Progress& progress) const;
 
   TokenizerParts parts_;
+  int64_t max_bytes_per_id_;
 };
 
 }  // namespace encore
