@@ -39,12 +39,7 @@ Result<std::vector<int32_t>> ChatPrompt::encode(const std::vector<ChatMessage>& 
   // Malformed UTF-8 becomes U+FFFD, as it does in a raw prompt.
   const std::string text =
       json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return encode(text, {});
-}
-
-Result<std::vector<int32_t>> ChatPrompt::encode(std::string_view messages_json,
-                                                const RenderOptions& options) const {
-  ENCORE_ASSIGN_OR_RETURN(const PromptText prompt, template_->render(messages_json, options));
+  ENCORE_ASSIGN_OR_RETURN(const PromptText prompt, template_->render(text));
   return tokenizer_.encode_prompt(prompt);
 }
 

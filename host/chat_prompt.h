@@ -35,10 +35,12 @@ class ChatPrompt {
   // Errors: the template's, with its message.
   Result<std::vector<int32_t>> encode(const std::vector<ChatMessage>& messages) const;
 
-  // The same for a JSON array of messages, with tools, variables and the choice of whether the
-  // reply's header is added.
-  Result<std::vector<int32_t>> encode(std::string_view messages_json,
-                                      const RenderOptions& options) const;
+  // The prompt of a JSON array of messages, with tools, variables and the choice of whether the
+  // reply's header is added; for Tokenizer::encode_prompt.
+  // Errors: as encode().
+  Result<PromptText> render(std::string_view messages_json, const RenderOptions& options) const {
+    return template_->render(messages_json, options);
+  }
 
  private:
   ChatPrompt(const Tokenizer& tokenizer, std::unique_ptr<ChatTemplate> chat_template)

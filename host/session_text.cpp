@@ -2,11 +2,27 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "session.h"
 
 namespace encore {
+namespace {
+
+EncodeBounds encode_bounds(const PromptBounds& bounds) {
+  return {.max_ids = bounds.max_counted, .abandoned = bounds.abandoned};
+}
+
+EncodedPrompt encoded(std::vector<int32_t> ids, const PromptBounds& bounds) {
+  const auto count = std::ssize(ids);
+  return {.ids = std::move(ids), .least_ids = count > bounds.max_counted ? count : 0};
+}
+
+EncodedPrompt too_long(int64_t least_ids) { return {.ids = {}, .least_ids = least_ids}; }
+
+}  // namespace
 
 Result<std::unique_ptr<SessionText>> SessionText::open(const Session& session) {
   ENCORE_ASSIGN_OR_RETURN(const Tokenizer* tokenizer, session.tokenizer());
@@ -21,21 +37,36 @@ Result<std::unique_ptr<SessionText>> SessionText::open(const Session& session) {
   return std::unique_ptr<SessionText>(new SessionText(*tokenizer, std::move(chat)));
 }
 
-Result<std::vector<int32_t>> SessionText::encode(const PromptInput& prompt,
-                                                 bool add_special_tokens) const {
-  if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
-  if (const auto* text = std::get_if<std::string>(&prompt)) {
-    EncodeOptions options;
-    options.add_special = add_special_tokens;
-    return tokenizer_.encode(*text, options);
-  }
-  const auto& chat = std::get<ChatInput>(prompt);
+Result<EncodedPrompt> SessionText::encode(const PromptInput& prompt, bool add_special_tokens,
+                                          const PromptBounds& bounds) const {
+  if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return EncodedPrompt{*ids};
+  if (const auto* chat = std::get_if<ChatInput>(&prompt)) return encode_chat(*chat, bounds);
+  const auto& text = std::get<std::string>(prompt);
+  const int64_t least = tokenizer_.least_ids(std::ssize(text));
+  if (least > bounds.max_ids) return too_long(least);
+  EncodeOptions options;
+  options.add_special = add_special_tokens;
+  ENCORE_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                          tokenizer_.encode(text, options, encode_bounds(bounds)));
+  return encoded(std::move(ids), bounds);
+}
+
+// Renders take turns, so what cannot fit is not rendered: a message costs a token or more.
+Result<EncodedPrompt> SessionText::encode_chat(const ChatInput& chat,
+                                               const PromptBounds& bounds) const {
   if (!chat_.ok()) return chat_.status();
+  const int64_t least = std::max(chat.num_messages, tokenizer_.least_ids(chat.text_bytes));
+  if (least > bounds.max_ids) return too_long(least);
   RenderOptions options;
   options.tools_json = chat.tools_json;
   options.variables_json = chat.variables_json;
   options.add_generation_prompt = chat.add_generation_prompt;
-  return (*chat_)->encode(chat.messages_json, options);
+  ENCORE_ASSIGN_OR_RETURN(const PromptText prompt, (*chat_)->render(chat.messages_json, options));
+  const int64_t least_rendered = tokenizer_.least_ids(std::ssize(prompt.text));
+  if (least_rendered > bounds.max_ids) return too_long(least_rendered);
+  ENCORE_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                          tokenizer_.encode_prompt(prompt, encode_bounds(bounds)));
+  return encoded(std::move(ids), bounds);
 }
 
 std::string SessionText::decode(const std::vector<int32_t>& ids) const {

@@ -20,8 +20,8 @@ class SessionText : public TextService {
   // template and it does not load.
   static Result<std::unique_ptr<SessionText>> open(const Session& session);
 
-  Result<std::vector<int32_t>> encode(const PromptInput& prompt,
-                                      bool add_special_tokens) const override;
+  Result<EncodedPrompt> encode(const PromptInput& prompt, bool add_special_tokens,
+                               const PromptBounds& bounds) const override;
   std::string decode(const std::vector<int32_t>& ids) const override;
   std::string token_bytes(int32_t token) const override;
   std::string token_spelling(int32_t token) const override;
@@ -29,6 +29,8 @@ class SessionText : public TextService {
  private:
   SessionText(const Tokenizer& tokenizer, Result<std::unique_ptr<ChatPrompt>> chat)
       : tokenizer_(tokenizer), chat_(std::move(chat)) {}
+
+  Result<EncodedPrompt> encode_chat(const ChatInput& chat, const PromptBounds& bounds) const;
 
   const Tokenizer& tokenizer_;
   Result<std::unique_ptr<ChatPrompt>> chat_;  // or why there is none

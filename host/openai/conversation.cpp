@@ -26,8 +26,9 @@ std::string element_name(std::string_view array, size_t index) {
   return name;
 }
 
-// One part of a message's content: text, and nothing else.
-void check_part(FieldReader& body, const BodyJson& part, const std::string& at) {
+// One part of a message's content: text, and nothing else. Adds its length to `text_bytes`.
+void check_part(FieldReader& body, const BodyJson& part, const std::string& at,
+                int64_t& text_bytes) {
   if (!part.is_object()) {
     return body.refuse_element(at, part, "an object with type \"text\" and text");
   }
@@ -44,16 +45,21 @@ void check_part(FieldReader& body, const BodyJson& part, const std::string& at) 
   } else if (text == nullptr || !text->is_string()) {
     fields.refuse("text", "a string");
   }
-  if (!fields.ok()) body.fail(*fields.error());
+  if (!fields.ok()) return body.fail(*fields.error());
+  text_bytes += std::ssize(text->get_ref<const std::string&>());
 }
 
-void check_content(FieldReader& body, const BodyJson& content, const std::string& at) {
-  if (content.is_string()) return;
+void check_content(FieldReader& body, const BodyJson& content, const std::string& at,
+                   int64_t& text_bytes) {
+  if (content.is_string()) {
+    text_bytes += std::ssize(content.get_ref<const std::string&>());
+    return;
+  }
   if (!content.is_array()) {
     return body.refuse_element(at, content, "a string or an array of parts of type \"text\"");
   }
   for (size_t i = 0; i < content.size() && body.ok(); ++i) {
-    check_part(body, content[i], element_name(at, i));
+    check_part(body, content[i], element_name(at, i), text_bytes);
   }
 }
 
@@ -66,7 +72,8 @@ void check_tool_calls(FieldReader& body, const BodyJson& calls, const std::strin
   }
 }
 
-void check_message(FieldReader& body, const BodyJson& message, const std::string& at) {
+void check_message(FieldReader& body, const BodyJson& message, const std::string& at,
+                   int64_t& text_bytes) {
   if (!message.is_object()) {
     return body.refuse_element(at, message, "an object with role and content");
   }
@@ -77,7 +84,7 @@ void check_message(FieldReader& body, const BodyJson& message, const std::string
     return body.fail(*fields.error());
   }
   if (const BodyJson* content = fields.find("content")) {
-    check_content(body, *content, at + ".content");
+    check_content(body, *content, at + ".content", text_bytes);
   }
   if (const BodyJson* calls = fields.find("tool_calls")) {
     check_tool_calls(body, *calls, at + ".tool_calls");
@@ -90,8 +97,9 @@ void read_messages(FieldReader& body, ChatInput& out) {
     return body.refuse("messages", "an array of at least one message");
   }
   for (size_t i = 0; i < messages->size() && body.ok(); ++i) {
-    check_message(body, (*messages)[i], element_name("messages", i));
+    check_message(body, (*messages)[i], element_name("messages", i), out.text_bytes);
   }
+  out.num_messages = std::ssize(*messages);
   out.messages_json = messages->dump();
 }
 

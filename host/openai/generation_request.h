@@ -19,6 +19,8 @@ struct ChatInput {
   std::string tools_json;      // array, or empty
   std::string variables_json;  // object: chat_template_kwargs, or empty
   bool add_generation_prompt = true;
+  int64_t num_messages = 0;
+  int64_t text_bytes = 0;  // of the messages' contents, the parts' included
 };
 
 using PromptInput = std::variant<std::string, std::vector<int32_t>, ChatInput>;

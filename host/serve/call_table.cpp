@@ -50,6 +50,11 @@ ApiError too_much_to_read(int64_t limit_bytes) {
   return error;
 }
 
+ApiError took_too_long(int32_t limit_s) {
+  return not_serving("The request has taken longer than " + std::to_string(limit_s) +
+                     " s, which is server.request_timeout_s. Try again later.");
+}
+
 ApiError too_many_choices(int64_t wanted, int64_t limit) {
   return bad_request("The request asks for " + std::to_string(wanted) +
                          " choices (n times the number of prompts); this server takes at most " +
@@ -87,12 +92,13 @@ void CallTable::begin(Endpoint endpoint, std::shared_ptr<HttpExchange> exchange)
   call.preparation = std::make_shared<Preparation>();
   call.preparation->endpoint = endpoint;
   call.preparation->body = exchange->take_body();
+  call.preparation->deadline = deadline(call);
   call.exchange = std::move(exchange);
   places_taken_ += call.places;
   call.body_bytes = body_bytes;
   bytes_preparing_ += body_bytes;
   ++num_preparing_;
-  size_.store(std::ssize(calls_));
+  count_calls();
   // The worker never holds the exchange, which belongs to this thread.
   WorkerPool& workers = body_bytes < kLongBodyBytes ? workers_ : long_workers_;
   workers.run([this, id, work = call.preparation]() mutable {
@@ -109,9 +115,12 @@ void CallTable::prepared(CallId id) {
   bytes_preparing_ -= call.body_bytes;
   const std::shared_ptr<Preparation> work = std::move(call.preparation);
   if (call.answered) {
+    --num_abandoned_;
     end(call);
   } else if (work->error) {
     refuse(call, *work->error);
+  } else if (work->timed_out && work->num_prompts == 0) {
+    refuse(call, took_too_long(config_.request_timeout_s));
   } else if (!work->answer.empty()) {
     answer_json(*call.exchange, std::move(work->answer));
     call.answered = true;
@@ -122,8 +131,7 @@ void CallTable::prepared(CallId id) {
 }
 
 void CallTable::generate(Call& call, const Preparation& work) {
-  const GenerationRequest& request = work.request;
-  const int64_t choices = std::ssize(work.prompts) * request.n;
+  const int64_t choices = int64_t{work.num_prompts} * work.request.n;
   if (choices > max_places()) {
     refuse(call, too_many_choices(choices, max_places()));
     return;
@@ -132,18 +140,32 @@ void CallTable::generate(Call& call, const Preparation& work) {
     refuse(call, queue_full(max_places()));
     return;
   }
-  Result<std::vector<RequestId>> ids = model_.loop->add(make_request_options(
-      request, work.prompts, model_.defaults(), model_.card.max_model_len, deadline_us(call)));
-  if (!ids.ok()) {
-    refuse(call, to_api_error(ids.status()));
-    return;
-  }
   places_taken_ += choices - call.places;
   call.places = choices;
+  if (work.timed_out) {
+    open_reply(call, work);
+    time_out(call);
+  } else if (add_to_engine(call, work)) {
+    open_reply(call, work);
+  }
+}
+
+bool CallTable::add_to_engine(Call& call, const Preparation& work) {
+  Result<std::vector<RequestId>> ids = model_.loop->add(make_request_options(
+      work.request, work.prompts, model_.defaults(), model_.card.max_model_len, deadline_us(call)));
+  if (!ids.ok()) {
+    refuse(call, to_api_error(ids.status()));
+    return false;
+  }
   call.requests = *std::move(ids);
   for (size_t i = 0; i < call.requests.size(); ++i) {
     choices_[call.requests[i]] = {&call, static_cast<int32_t>(i)};
   }
+  return true;
+}
+
+void CallTable::open_reply(Call& call, const Preparation& work) {
+  const GenerationRequest& request = work.request;
   ReplyHeader header;
   header.is_chat = request.is_chat;
   header.id = make_reply_id(request.is_chat);
@@ -151,22 +173,42 @@ void CallTable::generate(Call& call, const Preparation& work) {
   header.model = model_.card.name;
   header.include_usage = request.include_usage;
   header.num_logprobs = request.num_logprobs;
-  const ActiveReply::Shape shape = {request.stream, static_cast<int32_t>(work.prompts.size()),
-                                    request.n};
+  const ActiveReply::Shape shape = {request.stream, work.num_prompts, request.n};
   call.reply = std::make_unique<ActiveReply>(
       call.exchange, header, shape,
       [text = model_.text](int32_t token) { return text->token_bytes(token); });
-  call.reply->open(work.echoes);
+  call.reply->open(work.timed_out ? std::vector<std::string>() : work.echoes);
+}
+
+// As the engine would end it.
+void CallTable::time_out(Call& call) {
+  RequestEvent event;
+  event.finish = FinishReason::kDeadline;
+  for (int64_t choice = 0; choice < call.places; ++choice) {
+    call.reply->add(static_cast<int32_t>(choice), event);
+  }
+  num_timed_out_ += call.places;
+  call.answered = true;
+  end(call);
 }
 
 void CallTable::client_gone(CallId id) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
   Call& call = found->second;
-  call.answered = true;
   call.client_gone = true;
-  if (call.preparation) call.preparation->abandoned.store(true);
+  if (call.preparation && !call.answered) abandon(call);
+  call.answered = true;
   cancel_requests(call);
+}
+
+// The worker ends as soon as it finds out; nobody waits for that.
+// REQUIRES: the call is being prepared and has not been answered.
+void CallTable::abandon(Call& call) {
+  call.answered = true;
+  call.preparation->abandoned.store(true);
+  ++num_abandoned_;
+  count_calls();
 }
 
 void CallTable::deliver() {
@@ -203,9 +245,8 @@ void CallTable::cancel_all() {
   for (auto& [id, call] : calls_) {
     cancel_requests(call);
     if (!call.preparation || call.answered) continue;
-    call.preparation->abandoned.store(true);
-    call.answered = true;
     answer_error(*call.exchange, metrics_, not_serving("The server has stopped."));
+    abandon(call);
   }
 }
 
@@ -219,8 +260,12 @@ void CallTable::end(Call& call) {
   log(call);
   places_taken_ -= call.places;
   calls_.erase(call.id);
-  size_.store(std::ssize(calls_));
-  if (calls_.empty() && on_empty_) std::exchange(on_empty_, nullptr)();
+  count_calls();
+}
+
+void CallTable::count_calls() {
+  size_.store(std::ssize(calls_) - num_abandoned_);
+  if (size() == 0 && on_empty_) std::exchange(on_empty_, nullptr)();
 }
 
 // One line a request; nothing of what it said.
@@ -244,7 +289,7 @@ void CallTable::log(const Call& call) {
 }
 
 void CallTable::when_empty(std::function<void()> callback) {
-  if (calls_.empty()) {
+  if (size() == 0) {
     callback();
   } else {
     on_empty_ = std::move(callback);
@@ -255,11 +300,22 @@ int64_t CallTable::max_places() const {
   return int64_t{model_.max_running_requests} + config_.max_queue;
 }
 
+bool CallTable::end_preparations(std::chrono::milliseconds time) {
+  const Clock::time_point until = Clock::now() + time;
+  workers_.stop();
+  long_workers_.stop();
+  return workers_.await_end(until) && long_workers_.await_end(until);
+}
+
+CallTable::Clock::time_point CallTable::deadline(const Call& call) const {
+  if (config_.request_timeout_s == 0) return Clock::time_point::max();
+  return call.arrived + std::chrono::seconds(config_.request_timeout_s);
+}
+
 int64_t CallTable::deadline_us(const Call& call) const {
   if (config_.request_timeout_s == 0) return -1;
-  const auto deadline = call.arrived + std::chrono::seconds(config_.request_timeout_s);
   const auto left =
-      std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()).count();
+      std::chrono::duration_cast<std::chrono::microseconds>(deadline(call) - Clock::now()).count();
   return std::max<int64_t>(left, 1);
 }
 

@@ -45,11 +45,18 @@ class CallTable {
   // rest is answered 503.
   void cancel_all();
 
-  // Calls `callback` as soon as there are no requests.
+  // Calls `callback` as soon as there are no requests. Those whose preparation alone goes on, for
+  // nobody, do not count.
   void when_empty(std::function<void()> callback);
 
-  int64_t size() const { return size_.load(); }  // any thread
+  int64_t size() const { return size_.load(); }  // any thread; as when_empty() counts
   int64_t num_preparing() const { return num_preparing_; }
+  // Choices whose time was over before they reached the engine.
+  int64_t num_timed_out() const { return num_timed_out_; }
+
+  // Drops the preparations that have not begun and waits for those under way, so long. Returns
+  // whether they have ended. Any thread, after the server was stopped.
+  bool end_preparations(std::chrono::milliseconds time);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -75,14 +82,20 @@ class CallTable {
 
   void prepared(CallId id);
   void generate(Call& call, const Preparation& work);
+  bool add_to_engine(Call& call, const Preparation& work);
+  void open_reply(Call& call, const Preparation& work);
+  void time_out(Call& call);
+  void abandon(Call& call);
   void client_gone(CallId id);
   void deliver();
   void deliver(const RequestEvent& event);
   void cancel_requests(const Call& call);
   void refuse(Call& call, const ApiError& error);
   void end(Call& call);
+  void count_calls();
   static void log(const Call& call);
   int64_t max_places() const;
+  Clock::time_point deadline(const Call& call) const;
   int64_t deadline_us(const Call& call) const;
 
   HttpServer& http_;
@@ -97,8 +110,10 @@ class CallTable {
   CallId last_id_ = 0;
   int64_t places_taken_ = 0;
   int64_t num_preparing_ = 0;
-  int64_t bytes_preparing_ = 0;    // of their bodies
-  std::atomic<int64_t> size_ = 0;  // of calls_
+  int64_t num_abandoned_ = 0;    // of those being prepared
+  int64_t bytes_preparing_ = 0;  // of their bodies
+  int64_t num_timed_out_ = 0;
+  std::atomic<int64_t> size_ = 0;  // of calls_, the abandoned ones left out
   // Last: they end first.
   WorkerPool workers_;
   WorkerPool long_workers_;

@@ -168,6 +168,7 @@ void ModelServer::Impl::answer_metrics(HttpExchange& exchange) {
   if (!config_.metrics) return answer_unknown(exchange);
   MetricsSnapshot snapshot;
   if (model_.engine != nullptr) snapshot.engine = model_.engine->stats();
+  snapshot.engine.finished[static_cast<size_t>(FinishReason::kDeadline)] += calls_.num_timed_out();
   snapshot.http = http_.stats();
   snapshot.max_running_requests = model_.max_running_requests;
   snapshot.page_size = model_.page_size;
@@ -249,5 +250,9 @@ void ModelServer::cancel_all() { impl_->cancel_all(); }
 void ModelServer::fail(const Status& status) { impl_->fail(status); }
 
 int64_t ModelServer::requests_in_progress() const { return impl_->calls().size(); }
+
+bool ModelServer::end_preparations(std::chrono::milliseconds time) {
+  return impl_->calls().end_preparations(time);
+}
 
 }  // namespace encore

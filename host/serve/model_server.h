@@ -1,6 +1,7 @@
 // Ties HTTP, OpenAI's API and the engine together: which path does what, and who is told of what.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,7 +51,12 @@ class ModelServer {
   // The engine has failed and has ended its requests: the same, and /health says 503. Any thread.
   void fail(const Status& status);
 
-  int64_t requests_in_progress() const;  // any thread
+  // Requests whose answers are not complete. Any thread.
+  int64_t requests_in_progress() const;
+
+  // Waits, so long, for workers that still encode for nobody. Returns whether they have ended. Any
+  // thread, after the HTTP server has stopped.
+  bool end_preparations(std::chrono::milliseconds time);
 
  private:
   class Impl;

@@ -9,6 +9,10 @@
 namespace encore {
 namespace {
 
+// A prompt that is too long is counted as far as this, in contexts, so that most refusals name the
+// number of tokens that there are.
+constexpr int64_t kContextsCounted = 2;
+
 std::optional<ApiError> check_model(const ServedModel& model, const std::string& wanted) {
   if (wanted.empty() || wanted == model.card.name) return {};
   return model_not_found(wanted, model.card.name);
@@ -27,6 +31,40 @@ std::string prompt_text(const ServedModel& model, const PromptInput& prompt) {
   return {};
 }
 
+// The clock is asked along with the flag.
+bool is_over(const Preparation& work) {
+  return work.abandoned.load() || std::chrono::steady_clock::now() >= work.deadline;
+}
+
+PromptBounds bounds_of(const Preparation& work, int64_t max_ids) {
+  PromptBounds bounds;
+  bounds.max_ids = max_ids;
+  bounds.abandoned = [&work] { return is_over(work); };
+  return bounds;
+}
+
+// The ids of a request's prompts, all of them, unless its time is over.
+std::optional<ApiError> encode_prompts(const ServedModel& model, Preparation& work) {
+  GenerationRequest& request = work.request;
+  PromptBounds bounds = bounds_of(work, model.card.max_model_len - 1);
+  bounds.max_counted = kContextsCounted * model.card.max_model_len;
+  work.prompts.reserve(request.prompts.size());
+  for (const PromptInput& prompt : request.prompts) {
+    if (is_over(work)) return {};
+    Result<EncodedPrompt> encoded = model.text->encode(prompt, true, bounds);
+    if (encoded.status().code() == StatusCode::kCancelled) return {};
+    if (!encoded.ok())
+      return encode_error(encoded.status(), request.is_chat ? "messages" : "prompt");
+    if (encoded->least_ids > 0) {
+      return context_exceeded(request.is_chat, encoded->least_ids, /*exact=*/false,
+                              model.card.max_model_len);
+    }
+    work.prompts.push_back(std::move(encoded->ids));
+    if (request.echo) work.echoes.push_back(prompt_text(model, prompt));
+  }
+  return check_context(request, work.prompts, model.card.max_model_len);
+}
+
 std::optional<ApiError> prepare_generation(const ServedModel& model, Preparation& work) {
   const bool is_chat = work.endpoint == Endpoint::kChatCompletions;
   GenerationRequest& request = work.request;
@@ -36,31 +74,32 @@ std::optional<ApiError> prepare_generation(const ServedModel& model, Preparation
   work.body = {};
   if (!error) error = check_model(model, request.model);
   if (error) return error;
-  work.prompts.reserve(request.prompts.size());
-  for (const PromptInput& prompt : request.prompts) {
-    if (work.abandoned.load()) return {};
-    Result<std::vector<int32_t>> ids = model.text->encode(prompt, true);
-    if (!ids.ok()) return encode_error(ids.status(), is_chat ? "messages" : "prompt");
-    work.prompts.push_back(*std::move(ids));
-    if (request.echo) work.echoes.push_back(prompt_text(model, prompt));
-  }
+  work.num_prompts = static_cast<int32_t>(request.prompts.size());
+  error = encode_prompts(model, work);
   request.prompts = {};  // ids are all that is needed from here on
-  return check_context(request, work.prompts, model.card.max_model_len);
+  work.timed_out = !error && std::ssize(work.prompts) < work.num_prompts;
+  return error;
 }
 
 std::optional<ApiError> prepare_tokenize(const ServedModel& model, Preparation& work) {
   TokenizeRequest request;
   if (std::optional<ApiError> error = parse_tokenize_request(work.body, request)) return error;
   const bool is_chat = std::holds_alternative<ChatInput>(request.prompt);
-  const Result<std::vector<int32_t>> ids =
-      model.text->encode(request.prompt, request.add_special_tokens);
-  if (!ids.ok()) return encode_error(ids.status(), is_chat ? "messages" : "prompt");
+  const Result<EncodedPrompt> encoded = model.text->encode(
+      request.prompt, request.add_special_tokens, bounds_of(work, model.card.max_model_len));
+  work.timed_out = encoded.status().code() == StatusCode::kCancelled;
+  if (work.timed_out) return {};
+  if (!encoded.ok()) return encode_error(encoded.status(), is_chat ? "messages" : "prompt");
+  if (encoded->least_ids > 0) {
+    return context_exceeded(is_chat, encoded->least_ids, /*exact=*/false, model.card.max_model_len);
+  }
+  const std::vector<int32_t>& ids = encoded->ids;
   std::vector<std::string> spellings;
   if (request.return_token_strs) {
-    spellings.reserve(ids->size());
-    for (const int32_t id : *ids) spellings.push_back(model.text->token_spelling(id));
+    spellings.reserve(ids.size());
+    for (const int32_t id : ids) spellings.push_back(model.text->token_spelling(id));
   }
-  work.answer = tokenize_json(*ids, model.card.max_model_len,
+  work.answer = tokenize_json(ids, model.card.max_model_len,
                               request.return_token_strs ? &spellings : nullptr);
   return {};
 }

@@ -50,17 +50,23 @@ std::vector<RequestOptions> make_request_options(const GenerationRequest& reques
   return requests;
 }
 
+ApiError context_exceeded(bool is_chat, int64_t tokens, bool exact, int32_t max_request_tokens) {
+  const char* what = is_chat ? "messages" : "prompt";
+  std::string message = "This model's maximum context length is ";
+  message.append(std::to_string(max_request_tokens)).append(" tokens; your ").append(what);
+  message.append(is_chat ? " have " : " has ").append(exact ? "" : "at least ");
+  message.append(std::to_string(tokens));
+  message.append(", which leaves no room for a reply. Shorten the ").append(what).append(".");
+  return bad_request(std::move(message), what, "context_length_exceeded");
+}
+
 std::optional<ApiError> check_context(const GenerationRequest& request,
                                       const std::vector<std::vector<int32_t>>& prompts,
                                       int32_t max_request_tokens) {
   for (const std::vector<int32_t>& prompt : prompts) {
     if (std::ssize(prompt) < max_request_tokens) continue;
-    const char* what = request.is_chat ? "messages" : "prompt";
-    std::string message = "This model's maximum context length is ";
-    message.append(std::to_string(max_request_tokens)).append(" tokens; your ").append(what);
-    message.append(request.is_chat ? " have " : " has ").append(std::to_string(prompt.size()));
-    message.append(", which leaves no room for a reply. Shorten the ").append(what).append(".");
-    return bad_request(std::move(message), what, "context_length_exceeded");
+    return context_exceeded(request.is_chat, std::ssize(prompt), /*exact=*/true,
+                            max_request_tokens);
   }
   return {};
 }

@@ -30,6 +30,9 @@ std::vector<RequestOptions> make_request_options(const GenerationRequest& reques
                                                  const RequestDefaults& defaults,
                                                  int32_t max_request_tokens, int64_t deadline_us);
 
+// The error for a prompt of `tokens`, or at least so many, that leaves no room for a reply.
+ApiError context_exceeded(bool is_chat, int64_t tokens, bool exact, int32_t max_request_tokens);
+
 // The error for a prompt that leaves no room for a single token of a reply, or nothing.
 //   max_request_tokens  of prompt and reply together
 std::optional<ApiError> check_context(const GenerationRequest& request,

@@ -10,11 +10,7 @@ WorkerPool::WorkerPool(int32_t num_threads) {
 }
 
 WorkerPool::~WorkerPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.notify_all();
+  stop();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -26,6 +22,19 @@ void WorkerPool::run(std::function<void()> job) {
   wake_.notify_one();
 }
 
+void WorkerPool::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+}
+
+bool WorkerPool::await_end(std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_until(lock, until, [this] { return num_working_ == 0; });
+}
+
 void WorkerPool::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -33,10 +42,12 @@ void WorkerPool::work() {
     if (stopping_) return;
     std::function<void()> job = std::move(jobs_.front());
     jobs_.pop_front();
+    ++num_working_;
     lock.unlock();
     job();
     job = nullptr;  // what it holds is let go without the lock
     lock.lock();
+    if (--num_working_ == 0) ended_.notify_all();
   }
 }
 

@@ -163,6 +163,8 @@ TEST(ChatRequestTest, MessagesAndToolsArePassedOnAsTheyCame) {
   body.append(tools).append(R"(,"tool_choice":"auto","messages":)").append(messages).append("}");
   const ChatInput input = conversation(body);
   EXPECT_EQ(input.messages_json, messages);
+  EXPECT_EQ(input.num_messages, 4);
+  EXPECT_EQ(input.text_bytes, 13);
   EXPECT_EQ(input.tools_json, tools);
   EXPECT_EQ(input.variables_json, "");
   EXPECT_TRUE(input.add_generation_prompt);

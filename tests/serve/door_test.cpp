@@ -183,14 +183,14 @@ TEST(DoorTest, PromptThatLeavesNoRoomIsRefusedByTheNumbers) {
         "/v1/completions",
         {{"prompt", std::string(tokens, 'A')}, {"max_tokens", 5}, {"ignore_eos", true}});
   };
-  for (const size_t tokens : {256U, 257U, 2560U}) {
+  for (const size_t tokens : {256U, 257U, 512U}) {
     const Client client = post(tokens);
     EXPECT_EQ(client->status, 400);
     const Json error = error_of(*client.answer);
     EXPECT_EQ(error["code"], "context_length_exceeded");
     EXPECT_EQ(error["param"], "prompt");
     EXPECT_THAT(error["message"], HasSubstr("maximum context length is 256 tokens"));
-    EXPECT_THAT(error["message"], HasSubstr(std::to_string(tokens)));
+    EXPECT_THAT(error["message"], HasSubstr("your prompt has " + std::to_string(tokens) + ","));
   }
   const Client last = post(255);
   rig.run();
@@ -198,6 +198,34 @@ TEST(DoorTest, PromptThatLeavesNoRoomIsRefusedByTheNumbers) {
   const Json body = Json::parse(last->body);
   EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
   EXPECT_EQ(body["usage"]["completion_tokens"], 1);
+}
+
+// Of text beyond twice the limit nobody knows how many tokens it would have been.
+TEST(DoorTest, PromptThatIsFarTooLongIsNotCountedToItsEnd) {
+  ServerRig rig;
+  rig.load();
+  const auto message_for = [&](const std::string& path, const Json& body) {
+    const Client client = rig.post(path, body);
+    EXPECT_EQ(client->status, 400);
+    const Json error = error_of(*client.answer);
+    EXPECT_EQ(error["type"], "invalid_request_error");
+    EXPECT_EQ(error["code"], "context_length_exceeded");
+    return error["message"].get<std::string>();
+  };
+  EXPECT_THAT(message_for("/v1/completions", {{"prompt", std::string(2560, 'A')}}),
+              HasSubstr("your prompt has at least 513,"));
+  // Its length alone is enough: tokens have at most 1000 bytes.
+  const std::string huge(300'000, 'A');
+  EXPECT_THAT(message_for("/v1/completions", {{"prompt", huge}}),
+              HasSubstr("your prompt has at least 300,"));
+  EXPECT_THAT(message_for("/tokenize", {{"prompt", huge}}),
+              HasSubstr("your prompt has at least 300,"));
+  EXPECT_THAT(
+      message_for("/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", huge}}}}}),
+      HasSubstr("your messages have at least 300,"));
+  // What is only longer than the context is counted.
+  const Client counted = rig.post("/tokenize", {{"prompt", std::string(2560, 'A')}});
+  EXPECT_EQ(Json::parse(counted->body)["count"], 2560);
 }
 
 // Four run, two wait: the seventh choice is one too many.
@@ -279,6 +307,21 @@ TEST(DoorTest, LongPromptsHoldUpOnlyEachOther) {
   rig.text.open_gate();
   while (rig.server.requests_in_progress() > 0) rig.http.await_posted();
   for (const Client& client : slow) EXPECT_EQ(client->status, 400);
+}
+
+TEST(DoorTest, WorkerIsFreeOnceItsClientHasLeft) {
+  ServerRig rig;
+  rig.load();
+  rig.text.close_gate(80'000);
+  const Client slow =
+      rig.http.post_json("/tokenize", Json{{"prompt", std::string(80'000, 'A')}}.dump());
+  rig.text.await_visitor();
+  const Client next =
+      rig.http.post_json("/tokenize", Json{{"prompt", std::string(70'000, 'A')}}.dump());
+  slow.disconnect();
+  while (!next->complete) rig.http.await_posted();
+  EXPECT_EQ(Json::parse(next->body)["count"], 70'000);
+  EXPECT_EQ(slow->num_answers, 0);
 }
 
 // It could never be served, so "try again later" would be a lie.

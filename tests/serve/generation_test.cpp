@@ -200,6 +200,41 @@ TEST(GenerationTest, RequestPastItsTimeEndsAsAborted) {
   EXPECT_EQ(records.back(), "[DONE]");
 }
 
+// Two workers are busy with the first two, and the third waits for one.
+TEST(GenerationTest, RequestPastItsTimeWhileTokenizingEndsAsAbortedToo) {
+  ServerConfig config = ServerRig::named();
+  config.request_timeout_s = 1;
+  ServerRig rig(config);
+  rig.load();
+  rig.text.close_gate();
+  const Client stream =
+      rig.http.post_json("/v1/chat/completions",
+                         Json{{"messages", {message("AB")}}, {"stream", true}, {"n", 2}}.dump());
+  const Client tokens = rig.http.post_json("/tokenize", R"({"prompt": "AB"})");
+  const Client whole =
+      rig.http.post_json("/v1/completions", R"({"prompt": ["AB", "C"], "echo": true})");
+  while (rig.server.requests_in_progress() > 0) rig.http.await_posted();
+  EXPECT_EQ(stream->status, 200);
+  const std::vector<Json> records = records_of(stream->body);
+  ASSERT_EQ(records.size(), 5U);
+  EXPECT_EQ(records[1]["choices"][0]["delta"]["role"], "assistant");
+  EXPECT_EQ(records[2]["choices"][0]["finish_reason"], "abort");
+  EXPECT_EQ(records[3]["choices"][0]["finish_reason"], "abort");
+  EXPECT_EQ(records[4], "[DONE]");
+  EXPECT_EQ(whole->status, 200);
+  const Json body = Json::parse(whole->body);
+  ASSERT_EQ(body["choices"].size(), 2U);
+  EXPECT_EQ(body["choices"][1]["text"], "");
+  EXPECT_EQ(body["choices"][1]["finish_reason"], "abort");
+  EXPECT_EQ(body["usage"]["completion_tokens"], 0);
+  EXPECT_EQ(tokens->status, 503);
+  EXPECT_EQ(tokens->header("Retry-After"), "5");
+  EXPECT_THAT(error_of(*tokens.answer)["message"], HasSubstr("server.request_timeout_s"));
+  EXPECT_EQ(rig.rig.engine->stats().num_steps, 0);
+  EXPECT_THAT(rig.http.get("/metrics")->body,
+              ::testing::ContainsRegex("request_success_total[{][^\n]*\"deadline\"[^\n]* 4\n"));
+}
+
 // Client gone, from every state.
 
 TEST(ClientGoneTest, WhileTokenizingNothingReachesTheEngine) {
@@ -326,6 +361,7 @@ TEST(DrainTest, CancelledRequestsStillGetTheirEnds) {
   const Json body = {{"prompt", "AB"}, {"max_tokens", 200}, {"ignore_eos", true}, {"stream", true}};
   const Client running = rig.post("/v1/completions", body);
   rig.step();
+  rig.text.is_deaf = true;
   rig.text.close_gate();
   const Client tokenizing = rig.http.post_json("/v1/completions", body.dump());
   rig.text.await_visitor();  // or it might be over before it is cancelled
@@ -338,11 +374,13 @@ TEST(DrainTest, CancelledRequestsStillGetTheirEnds) {
   const std::vector<Json> records = records_of(running->body);
   EXPECT_EQ(records[records.size() - 2]["choices"][0]["finish_reason"], "abort");
   EXPECT_EQ(records.back(), "[DONE]");
-  EXPECT_FALSE(drained);
-  rig.text.open_gate();
-  rig.http.await_posted();
   EXPECT_TRUE(drained);
+  EXPECT_EQ(rig.server.requests_in_progress(), 0);
   EXPECT_EQ(tokenizing->num_answers, 1);
+  // The worker goes on for nobody.
+  EXPECT_FALSE(rig.server.end_preparations(std::chrono::milliseconds(10)));
+  rig.text.open_gate();
+  EXPECT_TRUE(rig.server.end_preparations(std::chrono::seconds(60)));
 }
 
 TEST(EngineFailureTest, EveryRequestIsAnsweredAndHealthSaysSo) {

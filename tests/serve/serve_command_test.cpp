@@ -168,6 +168,22 @@ TEST(ServeCommandTest, PromptsPastTheLimitAreRefusedAndHarmNobody) {
   EXPECT_EQ(ids(10).status_line, "HTTP/1.1 200 OK");
 }
 
+// Of 30 MB nobody counts the tokens.
+TEST(ServeCommandTest, PromptThatCannotFitIsRefusedAtOnce) {
+  ServeProcess server({tiny_config()});
+  ASSERT_TRUE(server.wait_until_ready()) << server.log();
+  const std::string huge(30'000'000, 'a');
+  for (const char* path : {"/v1/completions", "/tokenize"}) {
+    const Clock::time_point start = Clock::now();
+    const HttpAnswer answer = ask(server.port(), path, {{"prompt", huge}});
+    EXPECT_EQ(answer.status_line, "HTTP/1.1 400 Bad Request");
+    const Json error = Json::parse(answer.body)["error"];
+    EXPECT_EQ(error["code"], "context_length_exceeded");
+    EXPECT_THAT(error["message"], HasSubstr("at least"));
+    EXPECT_LT(seconds_since(start), 5.0);
+  }
+}
+
 // Fault V4: found out before anything is loaded.
 TEST(ServeCommandTest, PortThatIsTakenEndsItAtOnce) {
   const int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -421,6 +437,25 @@ TEST_F(SmolServeTest, ChatsWholeAndStreamed) {
   EXPECT_EQ(joined, text);
   // The second time the prompt's whole pages were there already.
   EXPECT_GT(metric(server_->port(), "prefix_cache_hits_total{"), 0);
+}
+
+TEST_F(SmolServeTest, ConversationThatCannotFitIsNotRendered) {
+  const int32_t limit =
+      Json::parse(ask(server_->port(), "/v1/models").body)["data"][0]["max_model_len"]
+          .get<int32_t>();
+  Json messages = Json::array();
+  for (int i = 0; i < 100'000; ++i) messages.push_back({{"role", "user"}, {"content", "a"}});
+  const HttpAnswer many = ask(server_->port(), "/v1/chat/completions", {{"messages", messages}});
+  EXPECT_EQ(Json::parse(many.body)["error"]["message"],
+            "This model's maximum context length is " + std::to_string(limit) +
+                " tokens; your messages have at least 100000, which leaves no room for a reply. "
+                "Shorten the messages.");
+  const std::string huge(10'000'000, 'a');
+  const HttpAnswer long_one =
+      ask(server_->port(), "/v1/chat/completions",
+          {{"messages", {{{"role", "user"}, {"content", {{{"type", "text"}, {"text", huge}}}}}}}});
+  EXPECT_THAT(long_one.body, HasSubstr("context_length_exceeded"));
+  EXPECT_THAT(long_one.body, HasSubstr("at least"));
 }
 
 TEST_F(SmolServeTest, MessagesStayTextAndBadOnesAreTheCallersFault) {

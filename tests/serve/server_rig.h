@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -22,14 +23,18 @@
 namespace encore::fake {
 
 // Letters A to Z are tokens 0 to 25, as in FakeText; everything else is left out. Encoding waits
-// while the gate is closed for prompts of that length.
+// while the gate is closed for prompts of that length, and until nobody waits for it.
 class LetterText : public TextService {
  public:
-  Result<std::vector<int32_t>> encode(const PromptInput& prompt, bool) const override {
+  Result<EncodedPrompt> encode(const PromptInput& prompt, bool,
+                               const PromptBounds& bounds) const override {
     const auto* chat = std::get_if<ChatInput>(&prompt);
-    if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return *ids;
+    if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return EncodedPrompt{*ids};
     const std::string& text = chat != nullptr ? chat->messages_json : std::get<std::string>(prompt);
-    wait_for_gate(text.size());
+    if (std::ssize(text) / kLongestToken > bounds.max_ids) {
+      return EncodedPrompt{{}, std::ssize(text) / kLongestToken};
+    }
+    if (!wait_for_gate(text.size(), bounds)) return cancelled("nobody waits");
     if (text.find("REFUSE") != std::string::npos) {
       return invalid_argument("the template refuses this conversation");
     }
@@ -37,8 +42,9 @@ class LetterText : public TextService {
     std::vector<int32_t> ids;
     for (const char c : text) {
       if (c >= 'A' && c <= 'Z') ids.push_back(c - 'A');
+      if (std::ssize(ids) > bounds.max_counted) return EncodedPrompt{ids, std::ssize(ids)};
     }
-    return ids;
+    return EncodedPrompt{ids};
   }
   std::string decode(const std::vector<int32_t>& ids) const override {
     std::string text;
@@ -49,6 +55,10 @@ class LetterText : public TextService {
     return std::string(1, static_cast<char>('A' + token));
   }
   std::string token_spelling(int32_t token) const override { return "_" + token_bytes(token); }
+
+  static constexpr int64_t kLongestToken = 1000;
+  // Whether who stands before the closed gate stays there whatever happens.
+  std::atomic<bool> is_deaf = false;
 
   // For texts of so many bytes or more.
   void close_gate(size_t from_bytes = 0) { set_gate(from_bytes); }
@@ -67,12 +77,18 @@ class LetterText : public TextService {
     }
     opened_.notify_all();
   }
-  void wait_for_gate(size_t bytes) const {
+  bool wait_for_gate(size_t bytes, const PromptBounds& bounds) const {
     std::unique_lock lock(mutex_);
     ++num_waiting_;
     came_.notify_all();
-    opened_.wait(lock, [this, bytes] { return bytes < closed_from_; });
+    bool is_open = false;
+    const auto may_leave = [&] {
+      is_open = bytes < closed_from_;
+      return is_open || (!is_deaf && bounds.abandoned && bounds.abandoned());
+    };
+    while (!opened_.wait_for(lock, std::chrono::milliseconds(1), may_leave)) continue;
     --num_waiting_;
+    return is_open;
   }
 
   mutable std::mutex mutex_;
