@@ -10,6 +10,7 @@
 
 #include "chat_prompt.h"
 #include "config_flags.h"
+#include "end_process.h"
 #include "exit_code.h"
 #include "generate.h"
 #include "interrupt.h"
@@ -58,12 +59,12 @@ class Conversation {
     if (reply.finish == FinishReason::kLength) {
       spdlog::warn("the reply was cut at its limit of tokens; see sampling.max_tokens");
     }
-    if (!generation->engine_status.ok()) engine_failed_ = true;
+    engine_status_ = generation->engine_status;
     if (reply.finish == FinishReason::kError) return internal_error(reply.message);
     return generation->engine_status;
   }
 
-  bool engine_failed() const { return engine_failed_; }
+  const Status& engine_status() const { return engine_status_; }
 
  private:
   Result<Generation> reply() {
@@ -88,7 +89,7 @@ class Conversation {
   Session& session_;
   const ChatPrompt& prompt_;
   std::vector<ChatMessage> messages_;
-  bool engine_failed_ = false;
+  Status engine_status_;
 };
 
 // The next line; false at the end of input or when interrupted.
@@ -116,7 +117,7 @@ Result<int> converse(Conversation& conversation) {
       report_error(status);
       failed = true;
     }
-    if (conversation.engine_failed()) break;
+    if (!conversation.engine_status().ok()) break;
     if (interrupted() && !terminal) return kExitInterrupted;
     clear_interrupt();
   }
@@ -132,7 +133,9 @@ Result<int> chat(const ChatFlags& flags) {
   ENCORE_ASSIGN_OR_RETURN(const std::unique_ptr<ChatPrompt> prompt, ChatPrompt::open(*session));
   ENCORE_RETURN_IF_ERROR(session->start_engine(DecodeOptions()));
   Conversation conversation(flags, *session, *prompt);
-  return converse(conversation);
+  Result<int> code = converse(conversation);
+  if (code.ok() && device_is_stuck(conversation.engine_status())) end_process(*code);
+  return code;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "chat_prompt.h"
 #include "config_flags.h"
+#include "end_process.h"
 #include "exit_code.h"
 #include "generate.h"
 #include "interrupt.h"
@@ -103,11 +104,14 @@ Result<int> run(const RunFlags& flags) {
   if (spdlog::should_log(spdlog::level::info)) {
     std::fprintf(stderr, "\n%s", timings_table(*session, generation).c_str());
   }
-  if (spdlog::should_log(spdlog::level::debug)) {
+  const bool is_stuck = device_is_stuck(generation.engine_status);
+  if (spdlog::should_log(spdlog::level::debug) && !is_stuck) {
     ENCORE_ASSIGN_OR_RETURN(const MemoryLedger ledger, session->ledger());
     std::fprintf(stderr, "\n%s", ledger_table(ledger).c_str());
   }
-  return exit_code(generation);
+  const int code = exit_code(generation);
+  if (is_stuck) end_process(code);
+  return code;
 }
 
 int report_or(const Result<int>& result) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -47,6 +48,21 @@ TEST_F(FakeDeviceTest, StepsAreSubmittedAheadOnlyWhereTheDeviceRunsThemByItself)
   EXPECT_EQ(alone["steps"]["ahead"], 0);
   EXPECT_GT(ahead["steps"]["ahead"].get<int>(), 5);
   EXPECT_EQ(alone["requests"][0]["tokens"], ahead["requests"][0]["tokens"]);
+}
+
+// Its runners are let go only after a minute.
+TEST_F(FakeDeviceTest, DeviceThatIsStuckDoesNotKeepTheProcess) {
+  const std::string file = config("fail_in: wait");
+  const std::string chat_template = write_temporary("chat.jinja", "{{ messages[0].content }}");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"run", file, "--prompt", "a b c"},
+        {"chat", file, "--set", "model.chat_template=" + chat_template}}) {
+    const auto start = std::chrono::steady_clock::now();
+    const CommandResult result = run_encore(arguments, "a b c\n");
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err, HasSubstr("step did not finish"));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(40));
+  }
 }
 
 TEST_F(FakeDeviceTest, KvDtypeIsTheBackendsUnlessItIsGiven) {

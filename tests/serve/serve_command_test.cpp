@@ -299,6 +299,16 @@ TEST(ServeCommandTest, EngineThatFailsAnswersAndEndsTheProcess) {
   EXPECT_THAT(server.log(), HasSubstr("the engine has failed"));
 }
 
+// The device never lets go: no destructor is waited for.
+TEST(ServeCommandTest, DeviceThatIsStuckEndsTheProcess) {
+  ServeProcess server({tiny_config("", "name: fake, options: {fail_in: wait}"), "--set",
+                       "plugins.load=[" ENCORE_FAKE_PLUGIN "]"});
+  ASSERT_TRUE(server.wait_until_ready()) << server.log();
+  const HttpAnswer answer = ask(server.port(), "/v1/completions", completion(8));
+  EXPECT_EQ(answer.status_line, "HTTP/1.1 500 Internal Server Error") << answer.body;
+  EXPECT_EQ(server.wait(20), 1) << server.log();
+}
+
 TEST(ServeCommandTest, KeysComeFromFlagsVariablesAndConfigurationAndAreNeverShown) {
   ServeProcess server({tiny_config("api_keys: [from-file]"), "--api-key", "from-flag", "-v"},
                       {"ENCORE_API_KEY=from-environment"});

@@ -42,8 +42,8 @@ BackendIdentity FakeBackend::identity() const {
 }
 
 std::vector<OptionSchema> FakeBackend::option_schema() const {
-  const std::vector<std::string> functions = {"none",    "init",  "load",   "create_kv",
-                                              "capture", "check", "submit", "shutdown"};
+  const std::vector<std::string> functions = {"none",  "init",   "load", "create_kv", "capture",
+                                              "check", "submit", "wait", "shutdown"};
   return {{.key = "throw_in",
            .type = OptionType::kEnum,
            .default_value = "none",

@@ -19,7 +19,9 @@ namespace encore {
 // What init() was told, for the parts that act on it.
 struct FakeOptions {
   std::string throw_in = "none";  // the function that throws, and where
-  std::string fail_in = "none";   // the function that fails with kOutOfMemory
+  // The function that fails with kOutOfMemory; "wait" says that steps run past their limit, and
+  // runners are then not let go for a minute.
+  std::string fail_in = "none";
   bool damage_guards = false;
   int32_t skip_bucket = 0;   // this bucket is "out of memory"
   bool async = false;        // kCapabilityAsync

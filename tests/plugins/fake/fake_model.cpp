@@ -1,10 +1,12 @@
 #include "fake_model.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 
 namespace encore {
 namespace {
@@ -237,11 +239,17 @@ Result<Ticket> FakeRunner::submit(const ForwardBatch& batch, const StepOutput& o
   return next_ticket_++;
 }
 
+FakeRunner::~FakeRunner() {
+  if (is_stuck()) std::this_thread::sleep_for(std::chrono::minutes(1));
+}
+
 Status FakeRunner::wait(Ticket ticket, int64_t timeout_us) {
   if (in_flight_.empty() || in_flight_.front() != ticket) {
     return failed_precondition("ticket " + std::to_string(ticket) + " is not the next in order");
   }
-  if (timeout_us == 0) return deadline_exceeded("step did not finish within 0 us");
+  if (timeout_us == 0 || is_stuck()) {
+    return deadline_exceeded("step did not finish within " + std::to_string(timeout_us) + " us");
+  }
   in_flight_.pop_front();
   return {};
 }

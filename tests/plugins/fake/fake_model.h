@@ -114,6 +114,9 @@ class FakeRunner : public Runner {
         buckets_(std::move(buckets)),
         padding_(padding),
         allocation_(std::move(allocation)) {}
+  ~FakeRunner() override;
+  FakeRunner(const FakeRunner&) = delete;
+  FakeRunner& operator=(const FakeRunner&) = delete;
 
   RunnerKind kind() const override { return kind_; }
   RunnerCheck check(const ForwardBatch& batch, const StepOutput& output) const override;
@@ -121,6 +124,7 @@ class FakeRunner : public Runner {
   Status wait(Ticket ticket, int64_t timeout_us) override;
 
  private:
+  bool is_stuck() const { return model_.options().fail_in == "wait"; }
   Status write_tokens(const ForwardBatch& batch);
   void sample_row(const ForwardBatch& batch, const StepOutput& output, int32_t row);
   void show_layers(const ForwardBatch& batch) const;
