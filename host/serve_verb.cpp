@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,11 +15,13 @@
 #include <vector>
 
 #include "config_flags.h"
+#include "end_process.h"
 #include "exit_code.h"
 #include "interrupt.h"
 #include "logging.h"
 #include "sampling_defaults.h"
 #include "serve/api_keys.h"
+#include "serve/drain.h"
 #include "serve/engine_loop.h"
 #include "serve/model_server.h"
 #include "serve/page.h"
@@ -38,9 +39,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int32_t kCompletionTokens = 16;  // of /v1/completions without max_tokens, as OpenAI
 constexpr milliseconds kThroughputEvery{10'000};
-constexpr seconds kCancelTime{5};          // from cancel to the last event
-constexpr seconds kStepTime{10};           // from stop() to the end of a step
-constexpr milliseconds kFlushTime{2'000};  // for the last bytes to reach slow clients
+constexpr seconds kFailureTime{5};               // for clients to hear that the engine has failed
+constexpr milliseconds kFlushTime{2'000};        // for the last bytes to reach slow clients
+constexpr milliseconds kPreparationTime{1'000};  // for what is still encoded for nobody
+// From a cancel, or stop(), to the end of the step under way; a step that fails is told of first.
+constexpr seconds kStepTime = kStepTimeout + kFailureTime;
 constexpr milliseconds kPollEvery{10};
 
 struct ServeFlags {
@@ -182,24 +185,11 @@ class Supervisor {
       const std::string line = meter_.line(engine_.stats(), elapsed);
       if (!line.empty()) spdlog::info("{}", line);
     }
-    drain();
+    const bool drained = drain_requests(server_, {drain_timeout_, kStepTime});
     loop_.stop();
-    if (wait_for(loop_ended_, kStepTime, false) == Woken::kByEnd) return;
+    if (drained && wait_for(loop_ended_, kStepTime, false) == Woken::kByEnd) return;
     spdlog::error("the device has not finished its step for {} s; giving up", kStepTime.count());
-    std::_Exit(kExitFailure);
-  }
-
-  void drain() {
-    spdlog::info("stopping: {} requests in progress have {} s to end; a second signal ends at once",
-                 server_.requests_in_progress(), drain_timeout_.count());
-    const auto promise = std::make_shared<std::promise<void>>();
-    const std::future<void> drained = promise->get_future();
-    server_.drain([promise] { promise->set_value(); });
-    if (drained.wait_for(drain_timeout_) == std::future_status::ready) return;
-    spdlog::warn("{} requests have not ended and are cancelled", server_.requests_in_progress());
-    server_.cancel_all();
-    if (drained.wait_for(kCancelTime) == std::future_status::ready) return;
-    spdlog::error("{} requests do not end", server_.requests_in_progress());
+    end_process(kExitFailure);
   }
 
   ModelServer& server_;
@@ -273,6 +263,14 @@ class Service {
     return status;
   }
 
+  // Whether destructors would return soon.
+  bool can_be_destroyed(const Status& status) {
+    if (device_is_stuck(status)) return false;
+    if (!server_ || server_->end_preparations(kPreparationTime)) return true;
+    spdlog::warn("a prompt is still being prepared, for nobody; ending without it");
+    return false;
+  }
+
  private:
   const ServerConfig& config() const { return loaded_.config.server; }
 
@@ -284,7 +282,7 @@ class Service {
   void answer_failure(const Status& status) {
     spdlog::error("the engine has failed: {}", status.message());
     server_->fail(status);
-    const Clock::time_point until = Clock::now() + kCancelTime;
+    const Clock::time_point until = Clock::now() + kFailureTime;
     while (server_->requests_in_progress() > 0 && Clock::now() < until) {
       std::this_thread::sleep_for(kPollEvery);
     }
@@ -310,13 +308,11 @@ int serve(const ServeFlags& flags) {
     return kExitOk;
   }
   if (status.ok()) status = service.run();
-  if (status.code() == StatusCode::kDeadlineExceeded) {
-    // The device may never let go of what it holds, so nothing is taken apart.
-    std::_Exit(report_error(status));
-  }
-  if (!status.ok()) return report_error(status);
-  spdlog::info("stopped");
-  return kExitOk;
+  const bool can_be_destroyed = service.can_be_destroyed(status);
+  if (status.ok()) spdlog::info("stopped");
+  const int code = status.ok() ? kExitOk : report_error(status);
+  if (!can_be_destroyed) end_process(code);
+  return code;
 }
 
 }  // namespace

@@ -25,8 +25,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kDefaultMaxContext = 4096;
 constexpr int32_t kMaxLogprobs = 20;     // most probable tokens a request may ask for
 constexpr int32_t kBiasesARequest = 64;  // in the static buffers, on average
-// A device that works by itself and takes longer hangs: no step comes near it.
-constexpr int64_t kStepTimeoutUs = 60'000'000;
 
 int64_t us_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
@@ -340,7 +338,7 @@ Status Session::start_engine(const DecodeOptions& decode) {
   if (tokenizer_.ok()) options.make_text = text_factory(**tokenizer_, decode);
   options.dispatch.require_graph = config().capture.require_graph;
   options.submit_ahead = submits_ahead();
-  if (submits_ahead()) options.step_timeout_us = kStepTimeoutUs;
+  if (submits_ahead()) options.step_timeout_us = std::chrono::microseconds(kStepTimeout).count();
   options.prefix_cache = config().scheduler.prefix_cache;
   options.guard_check_interval = config().capture.guards ? 16 : 0;
   options.log = log_sink();

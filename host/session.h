@@ -5,6 +5,7 @@
 // it; no other file makes any of these.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,6 +22,9 @@
 #include "text/tokenizer.h"
 
 namespace encore {
+
+// A device that works by itself and takes longer for a step hangs: no step comes near it.
+inline constexpr std::chrono::seconds kStepTimeout{60};
 
 // Threads: those of its parts. Destroy it on the thread that made it.
 class Session {

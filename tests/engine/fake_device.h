@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -50,6 +51,7 @@ class Device {
   // Rows that come out as NaN: first token of the prompt, position sampled.
   std::set<std::pair<int32_t, int64_t>> nan_at;
   Status fail_wait;                     // what every wait says from now on
+  std::function<void()> before_wait;    // may be empty
   std::vector<std::string> violations;  // what no correct engine makes happen
   int64_t num_steps = 0;
   int64_t tokens_run = 0;
@@ -63,6 +65,7 @@ class Device {
   }
 
   Status wait(Ticket ticket) {
+    if (before_wait) before_wait();
     if (!fail_wait.ok()) return fail_wait;
     while (!queue_.empty() && queue_.front().ticket <= ticket) {
       run(queue_.front());

@@ -122,8 +122,11 @@ class FakeHttp : public HttpServer {
       work.swap(posted_);
     }
     for (const auto& item : work) item();
+    num_run_ += std::ssize(work);
     return !work.empty();
   }
+
+  int64_t num_run() const { return num_run_; }
 
   // Sleeps until something is posted, and runs it.
   void await_posted() {
@@ -167,6 +170,7 @@ class FakeHttp : public HttpServer {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> posted_;
+  int64_t num_run_ = 0;
 };
 
 }  // namespace encore::fake

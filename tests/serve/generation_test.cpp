@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
+#include <latch>
 #include <thread>
 
+#include "serve/drain.h"
 #include "server_rig.h"
 
 namespace encore::fake {
@@ -381,6 +384,63 @@ TEST(DrainTest, CancelledRequestsStillGetTheirEnds) {
   EXPECT_FALSE(rig.server.end_preparations(std::chrono::milliseconds(10)));
   rig.text.open_gate();
   EXPECT_TRUE(rig.server.end_preparations(std::chrono::seconds(60)));
+}
+
+// The server, its loop and a device whose step goes on until it is let go.
+class SlowStepTest : public ::testing::Test {
+ protected:
+  SlowStepTest() {
+    rig_.load();
+    client_ =
+        rig_.post("/v1/completions",
+                  {{"prompt", "AB"}, {"max_tokens", 200}, {"ignore_eos", true}, {"stream", true}});
+    rig_.step();
+    rig_.rig.device().before_wait = [this] {
+      if (!in_step_.try_wait()) in_step_.count_down();
+      let_go_.wait();
+    };
+    loop_ = std::thread([this] { status_ = rig_.loop.run(); });
+    in_step_.wait();
+  }
+  ~SlowStepTest() override {
+    rig_.loop.stop();
+    loop_.join();
+  }
+
+  // Drains on a thread of its own, while this one is the server's.
+  bool drain(const DrainLimits& limits, bool let_go_when_cancelled) {
+    std::future<bool> drained =
+        std::async(std::launch::async, [&] { return drain_requests(rig_.server, limits); });
+    const int64_t before = rig_.http.num_run();
+    while (rig_.http.num_run() < before + 2) rig_.http.await_posted();  // drain and cancel
+    if (let_go_when_cancelled) let_go_.count_down();
+    while (drained.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+      rig_.http.run_posted();
+    }
+    return drained.get();
+  }
+
+  ServerRig rig_;
+  Client client_;
+  std::latch in_step_{1};
+  std::latch let_go_{1};
+  std::thread loop_;
+  Status status_;
+};
+
+TEST_F(SlowStepTest, RequestsAreCancelledOnceTheStepHasEnded) {
+  EXPECT_TRUE(drain({std::chrono::milliseconds(0), std::chrono::seconds(60)}, true));
+  EXPECT_TRUE(client_->complete);
+  const std::vector<Json> records = records_of(client_->body);
+  ASSERT_GE(records.size(), 2U);
+  EXPECT_EQ(records[records.size() - 2]["choices"][0]["finish_reason"], "abort");
+  EXPECT_EQ(records.back(), "[DONE]");
+}
+
+TEST_F(SlowStepTest, StepThatDoesNotEndIsNotWaitedForWithoutLimit) {
+  EXPECT_FALSE(drain({std::chrono::milliseconds(0), std::chrono::milliseconds(20)}, false));
+  EXPECT_FALSE(client_->complete);
+  let_go_.count_down();
 }
 
 TEST(EngineFailureTest, EveryRequestIsAnsweredAndHealthSaysSo) {
