@@ -37,7 +37,7 @@ Result<std::unique_ptr<SessionText>> SessionText::open(const Session& session) {
   return std::unique_ptr<SessionText>(new SessionText(*tokenizer, std::move(chat)));
 }
 
-Result<EncodedPrompt> SessionText::encode(const PromptInput& prompt, bool add_special_tokens,
+Result<EncodedPrompt> SessionText::encode(const PromptInput& prompt, const TextReading& reading,
                                           const PromptBounds& bounds) const {
   if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return EncodedPrompt{*ids};
   if (const auto* chat = std::get_if<ChatInput>(&prompt)) return encode_chat(*chat, bounds);
@@ -45,7 +45,8 @@ Result<EncodedPrompt> SessionText::encode(const PromptInput& prompt, bool add_sp
   const int64_t least = tokenizer_.least_ids(std::ssize(text));
   if (least > bounds.max_ids) return too_long(least);
   EncodeOptions options;
-  options.add_special = add_special_tokens;
+  options.add_special = reading.add_special_tokens;
+  options.parse_special = reading.parse_special;
   ENCORE_ASSIGN_OR_RETURN(std::vector<int32_t> ids,
                           tokenizer_.encode(text, options, encode_bounds(bounds)));
   return encoded(std::move(ids), bounds);

@@ -20,7 +20,7 @@ class SessionText : public TextService {
   // template and it does not load.
   static Result<std::unique_ptr<SessionText>> open(const Session& session);
 
-  Result<EncodedPrompt> encode(const PromptInput& prompt, bool add_special_tokens,
+  Result<EncodedPrompt> encode(const PromptInput& prompt, const TextReading& reading,
                                const PromptBounds& bounds) const override;
   std::string decode(const std::vector<int32_t>& ids) const override;
   std::string token_bytes(int32_t token) const override;

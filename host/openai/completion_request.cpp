@@ -117,6 +117,7 @@ std::optional<ApiError> parse_completion_request(std::string_view body, const Ap
   FieldReader fields(json);
   refuse_fields(fields, kRefused);
   read_prompt(fields, limits, out.prompts);
+  fields.read("parse_special", out.reading.parse_special);
   read_generation_fields(fields, limits, out);
   read_logprobs(fields, limits, out);
   check_best_of(fields, limits, out.n);

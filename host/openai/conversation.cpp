@@ -13,6 +13,7 @@ using When = RefusedField::When;
 
 constexpr auto kRefused = std::to_array<RefusedField>({
     {"add_special_tokens", When::kTrue},  // the template writes them
+    {"parse_special", When::kTrue},       // text of messages stays text
     {"chat_template"},
     {"continue_final_message", When::kTrue},
     {"documents"},

@@ -23,6 +23,13 @@ struct ChatInput {
   int64_t text_bytes = 0;  // of the messages' contents, the parts' included
 };
 
+// How a prompt that is a text is read. Ids are as they are, and a conversation's template says what
+// it has.
+struct TextReading {
+  bool add_special_tokens = true;  // those that the tokenizer puts around a text
+  bool parse_special = true;       // control tokens spelled in the text are those tokens
+};
+
 using PromptInput = std::variant<std::string, std::vector<int32_t>, ChatInput>;
 
 // Fields that were not given are empty: the configuration's and the model's defaults apply.
@@ -30,6 +37,7 @@ struct GenerationRequest {
   bool is_chat = false;
   std::string model;                 // empty: not given
   std::vector<PromptInput> prompts;  // chat: exactly one; completions: one or more
+  TextReading reading;               // of prompts that are texts
 
   std::optional<float> temperature;
   std::optional<float> top_p;
@@ -81,7 +89,7 @@ std::optional<ApiError> parse_completion_request(std::string_view body, const Ap
 // /tokenize and /detokenize, as vLLM has them.
 struct TokenizeRequest {
   PromptInput prompt;  // "prompt": text, or "messages": a conversation
-  bool add_special_tokens = true;
+  TextReading reading;
   bool return_token_strs = false;
 };
 std::optional<ApiError> parse_tokenize_request(std::string_view body, TokenizeRequest& out);

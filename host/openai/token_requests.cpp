@@ -16,12 +16,12 @@ std::optional<ApiError> parse_tokenize_request(std::string_view body, TokenizeRe
     ChatInput conversation;
     read_conversation(fields, conversation);
     out.prompt = std::move(conversation);
-    out.add_special_tokens = false;  // the template writes them
   } else {
     std::string text;
     if (!fields.has("prompt")) fields.refuse("prompt", "a string, or messages must be given");
     fields.read("prompt", text);
-    fields.read("add_special_tokens", out.add_special_tokens);
+    fields.read("add_special_tokens", out.reading.add_special_tokens);
+    fields.read("parse_special", out.reading.parse_special);
     out.prompt = std::move(text);
   }
   fields.read("return_token_strs", out.return_token_strs);

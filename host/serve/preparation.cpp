@@ -51,7 +51,7 @@ std::optional<ApiError> encode_prompts(const ServedModel& model, Preparation& wo
   work.prompts.reserve(request.prompts.size());
   for (const PromptInput& prompt : request.prompts) {
     if (is_over(work)) return {};
-    Result<EncodedPrompt> encoded = model.text->encode(prompt, true, bounds);
+    Result<EncodedPrompt> encoded = model.text->encode(prompt, request.reading, bounds);
     if (encoded.status().code() == StatusCode::kCancelled) return {};
     if (!encoded.ok())
       return encode_error(encoded.status(), request.is_chat ? "messages" : "prompt");
@@ -86,7 +86,7 @@ std::optional<ApiError> prepare_tokenize(const ServedModel& model, Preparation& 
   if (std::optional<ApiError> error = parse_tokenize_request(work.body, request)) return error;
   const bool is_chat = std::holds_alternative<ChatInput>(request.prompt);
   const Result<EncodedPrompt> encoded = model.text->encode(
-      request.prompt, request.add_special_tokens, bounds_of(work, model.card.max_model_len));
+      request.prompt, request.reading, bounds_of(work, model.card.max_model_len));
   work.timed_out = encoded.status().code() == StatusCode::kCancelled;
   if (work.timed_out) return {};
   if (!encoded.ok()) return encode_error(encoded.status(), is_chat ? "messages" : "prompt");

@@ -32,11 +32,11 @@ class TextService {
  public:
   virtual ~TextService() = default;
 
-  // The ids of a prompt. Control tokens spelled in it stay text, but for those that the template
-  // itself writes. Ids are returned as they are, whatever the bounds.
+  // The ids of a prompt. Control tokens spelled in a conversation stay text, but for those that the
+  // template itself writes. Ids are returned as they are, whatever the bounds.
   // Errors: kInvalidArgument, fit for the caller, for a template that refuses the conversation, or
   // a conversation although the model has no template; kCancelled if bounds.abandoned() said so.
-  virtual Result<EncodedPrompt> encode(const PromptInput& prompt, bool add_special_tokens,
+  virtual Result<EncodedPrompt> encode(const PromptInput& prompt, const TextReading& reading,
                                        const PromptBounds& bounds) const = 0;
   // Special tokens are spelled out.
   virtual std::string decode(const std::vector<int32_t>& ids) const = 0;

@@ -48,8 +48,10 @@ TEST(CompletionRequestTest, FieldsOfItsOwn) {
   EXPECT_FALSE(plain.echo);
   EXPECT_EQ(plain.num_logprobs, -1);
   EXPECT_FALSE(plain.max_tokens);
+  EXPECT_TRUE(plain.reading.parse_special);
 
   EXPECT_TRUE(parsed(completion_body(R"("echo":true)")).echo);
+  EXPECT_FALSE(parsed(completion_body(R"("parse_special":false)")).reading.parse_special);
   EXPECT_EQ(parsed(completion_body(R"("logprobs":0)")).num_logprobs, 0);
   EXPECT_EQ(parsed(completion_body(R"("logprobs":5)")).num_logprobs, 5);
   EXPECT_EQ(parsed(completion_body(R"("n":2,"best_of":2)")).n, 2);

@@ -9,14 +9,18 @@ TEST(TokenizeRequestTest, Text) {
   TokenizeRequest request;
   ASSERT_EQ(message_of(parse_tokenize_request(R"({"model":"smol","prompt":"hi"})", request)), "ok");
   EXPECT_EQ(std::get<std::string>(request.prompt), "hi");
-  EXPECT_TRUE(request.add_special_tokens);
+  EXPECT_TRUE(request.reading.add_special_tokens);
+  EXPECT_TRUE(request.reading.parse_special);
   EXPECT_FALSE(request.return_token_strs);
 
   ASSERT_EQ(message_of(parse_tokenize_request(
-                R"({"prompt":"","add_special_tokens":false,"return_token_strs":true})", request)),
+                R"({"prompt":"","add_special_tokens":false,"parse_special":false,)"
+                R"("return_token_strs":true})",
+                request)),
             "ok");
   EXPECT_EQ(std::get<std::string>(request.prompt), "");
-  EXPECT_FALSE(request.add_special_tokens);
+  EXPECT_FALSE(request.reading.add_special_tokens);
+  EXPECT_FALSE(request.reading.parse_special);
   EXPECT_TRUE(request.return_token_strs);
 }
 
@@ -29,7 +33,6 @@ TEST(TokenizeRequestTest, Conversation) {
   const auto& input = std::get<ChatInput>(request.prompt);
   EXPECT_EQ(input.messages_json, R"([{"role":"user","content":"hi"}])");
   EXPECT_FALSE(input.add_generation_prompt);
-  EXPECT_FALSE(request.add_special_tokens);
 }
 
 TEST(TokenizeRequestTest, Refusals) {

@@ -468,6 +468,28 @@ TEST_F(SmolServeTest, ConversationThatCannotFitIsNotRendered) {
   EXPECT_THAT(long_one.body, HasSubstr("at least"));
 }
 
+// Whoever renders a template by himself sends its tokens as text.
+TEST_F(SmolServeTest, ControlTokensOfARawPromptAreTokensUnlessItIsToldOtherwise) {
+  Json body = {{"prompt", "<|im_start|>user\nHi<|im_end|>"}};
+  const Json tokens = Json::parse(ask(server_->port(), "/tokenize", body).body)["tokens"];
+  EXPECT_EQ(tokens.front(), 1);
+  EXPECT_EQ(tokens.back(), 2);
+  EXPECT_EQ(Json::parse(ask(server_->port(), "/detokenize", {{"tokens", tokens}}).body)["prompt"],
+            body["prompt"]);
+  body["max_tokens"] = 1;
+  const auto prompt_tokens = [&] {
+    return Json::parse(
+        ask(server_->port(), "/v1/completions", body).body)["usage"]["prompt_tokens"];
+  };
+  EXPECT_EQ(prompt_tokens(), tokens.size());
+  body["parse_special"] = false;
+  const Json text = Json::parse(ask(server_->port(), "/tokenize", body).body)["tokens"];
+  EXPECT_EQ(std::count(text.begin(), text.end(), 1), 0);
+  EXPECT_EQ(std::count(text.begin(), text.end(), 2), 0);
+  EXPECT_GT(text.size(), tokens.size());
+  EXPECT_EQ(prompt_tokens(), text.size());
+}
+
 TEST_F(SmolServeTest, MessagesStayTextAndBadOnesAreTheCallersFault) {
   const Json forged = {
       {"messages",

@@ -26,7 +26,7 @@ namespace encore::fake {
 // while the gate is closed for prompts of that length, and until nobody waits for it.
 class LetterText : public TextService {
  public:
-  Result<EncodedPrompt> encode(const PromptInput& prompt, bool,
+  Result<EncodedPrompt> encode(const PromptInput& prompt, const TextReading&,
                                const PromptBounds& bounds) const override {
     const auto* chat = std::get_if<ChatInput>(&prompt);
     if (const auto* ids = std::get_if<std::vector<int32_t>>(&prompt)) return EncodedPrompt{*ids};

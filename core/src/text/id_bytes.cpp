@@ -45,7 +45,8 @@ int64_t max_added_bytes(const TokenizerParts& parts) {
     if (token.lstrip || token.rstrip) return 0;  // with all the white space beside it
     longest = std::max<int64_t>(longest, std::ssize(token.text));
     if (!token.normalized) continue;
-    const Result<std::string> normalized = parts.normalizer.apply(token.text);
+    TextBudget budget(token.text.size());
+    const Result<std::string> normalized = parts.normalizer.apply(token.text, budget);
     if (normalized.ok()) longest = std::max<int64_t>(longest, std::ssize(*normalized));
   }
   return longest;
