@@ -68,6 +68,15 @@ void start_python() {
   PyEval_SaveThread();  // whoever calls next takes the lock
 }
 
+// raise_in_thread(thread, exception type)
+PyObject* raise_in_thread(PyObject* /*module*/, PyObject* arguments) {
+  unsigned long thread = 0;
+  PyObject* what = nullptr;
+  if (PyArg_ParseTuple(arguments, "kO", &thread, &what) == 0) return nullptr;
+  PyThreadState_SetAsyncExc(thread, what);
+  Py_RETURN_NONE;
+}
+
 // The module renderer.py, loaded on first use. REQUIRES: the interpreter's lock.
 py::module_& renderer_module() {
   static py::module_* module = nullptr;  // lives as long as Python, which is never stopped
@@ -77,10 +86,9 @@ py::module_& renderer_module() {
     const py::object builtins = py::module_::import("builtins");
     const py::object code = builtins.attr("compile")(kRendererSource, "renderer.py", "exec");
     fresh.attr("__dict__")["__builtins__"] = builtins;
+    static PyMethodDef raise = {"raise_in_thread", raise_in_thread, METH_VARARGS, nullptr};
     fresh.attr("raise_in_thread") =
-        py::cpp_function([](unsigned long thread, const py::object& what) {
-          PyThreadState_SetAsyncExc(thread, what.ptr());
-        });
+        py::reinterpret_steal<py::object>(PyCFunction_New(&raise, nullptr));
     builtins.attr("exec")(code, fresh.attr("__dict__"));
     module = new py::module_(std::move(fresh));
   }
