@@ -45,29 +45,28 @@ class RocmStepLimitsTest : public ::testing::Test {
     return check::make_runner_set(*model, options).status();
   }
 
+  void expect_refused(int32_t max_tokens, int32_t max_requests, const std::string& message) {
+    const Status status = make_runner(max_tokens, max_requests);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), message);
+  }
+
   std::unique_ptr<LoadedPlugin> plugin_;
 };
 
 TEST_F(RocmStepLimitsTest, TooManyTokensAreRefusedWithTheMost) {
-  const Status one = make_runner(81921, 1);
-  EXPECT_EQ(one.code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(
-      one.message(),
-      "max_tokens is 81921; attention takes up to 81920 in a step, with max_requests 1: lower "
-      "scheduler.max_tokens_per_step");
-  const Status many = make_runner(81872, 8);
-  EXPECT_EQ(many.code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(many.message(),
-            "max_tokens is 81872; attention takes up to 81871 in a step, with max_requests 8: "
-            "lower scheduler.max_tokens_per_step");
+  expect_refused(81921, 1,
+                 "max_tokens is 81921; attention takes up to 81920 in a step, with max_requests 1: "
+                 "lower scheduler.max_tokens_per_step");
+  expect_refused(81872, 8,
+                 "max_tokens is 81872; attention takes up to 81871 in a step, with max_requests 8: "
+                 "lower scheduler.max_tokens_per_step");
 }
 
 TEST_F(RocmStepLimitsTest, TooManyRequestsAreRefusedWithTheMost) {
-  const Status status = make_runner(2048, 1025);
-  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(),
-            "max_requests is 1025; a GPU takes up to 1024 in a step: lower "
-            "scheduler.max_running_requests");
+  expect_refused(2048, 1025,
+                 "max_requests is 1025; a GPU takes up to 1024 in a step: lower "
+                 "scheduler.max_running_requests");
 }
 
 TEST_F(RocmStepLimitsTest, StepsWithinTheLimitsAreTaken) {

@@ -179,4 +179,13 @@ const AddedToken* AddedTokens::by_text(std::string_view text) const {
   return found != by_text_.end() && tokens_[*found].text == text ? &tokens_[*found] : nullptr;
 }
 
+int64_t AddedTokens::longest_text() const {
+  int64_t longest = 0;
+  for (const AddedToken& token : tokens_) longest = std::max(longest, std::ssize(token.text));
+  for (const Matcher::Pattern& pattern : normalized_.patterns) {
+    longest = std::max(longest, std::ssize(pattern.text));
+  }
+  return longest;
+}
+
 }  // namespace encore

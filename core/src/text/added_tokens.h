@@ -63,6 +63,8 @@ class AddedTokens {
   const AddedToken* by_text(std::string_view text) const;
 
   const std::vector<AddedToken>& tokens() const { return tokens_; }  // sorted by id
+  // Bytes, of the tokens' texts and of what is looked for in their place after normalization.
+  int64_t longest_text() const;
 
  private:
   // The patterns of one kind, sorted by text, so that a prefix is a range of them.

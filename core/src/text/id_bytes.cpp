@@ -40,16 +40,10 @@ bool drops_text(const PreTokenizer& pre_tokenizer) {
 
 // Bytes that an added token stands for, at most; 0: there is no limit.
 int64_t max_added_bytes(const TokenizerParts& parts) {
-  int64_t longest = 1;
   for (const AddedToken& token : parts.added.tokens()) {
     if (token.lstrip || token.rstrip) return 0;  // with all the white space beside it
-    longest = std::max<int64_t>(longest, std::ssize(token.text));
-    if (!token.normalized) continue;
-    TextBudget budget(token.text.size());
-    const Result<std::string> normalized = parts.normalizer.apply(token.text, budget);
-    if (normalized.ok()) longest = std::max<int64_t>(longest, std::ssize(*normalized));
   }
-  return longest;
+  return std::max<int64_t>(1, parts.added.longest_text());
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ def map_strings(value, change):
     """`value` with every string in it, keys too, passed through `change`."""
     if isinstance(value, str):
         return change(value)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [map_strings(item, change) for item in value]
     if isinstance(value, dict):
         return {change(key): map_strings(item, change) for key, item in value.items()}
@@ -339,7 +339,7 @@ class Renderer:
     def render(self, messages_json, tools_json, reply, variables_json):
         forms, tools, variables = self.read(messages_json, tools_json, variables_json)
         failure = None
-        for attempt in self.message_forms(*forms):
+        for attempt in self.message_forms(forms):
             try:
                 return self.unmark(self.render_marked(attempt, tools, reply, variables))
             except Raised as error:
@@ -349,18 +349,17 @@ class Renderer:
         kind = type(failure).__name__
         raise Refusal(f"the chat template failed: {kind}: {self.plain(str(failure))}")
 
-    def message_forms(self, as_given, parsed):
+    def message_forms(self, forms):
         """The messages in the forms to try, the likeliest first: templates disagree on whether a
         call without text has null content, and whether arguments are an object or JSON text."""
-        calls = any(message.get("tool_calls") for message in as_given)
-        forms = (as_given, parsed) if self.takes_json_arguments else (parsed, as_given)
+        calls = len(forms) > 1
         for keep_null in (True, False) if calls and "tool_calls" in self.source else (False,):
-            for messages in forms if calls else (as_given,):
+            for messages in forms if self.takes_json_arguments else reversed(forms):
                 yield [tidy(message, self.takes_parts, keep_null) for message in messages]
 
     def read(self, messages_json, tools_json, variables_json):
-        """The inputs, checked and harmless; the messages as given and with arguments parsed: what
-        JSON escapes inside JSON has to be harmless too."""
+        """The inputs, checked and harmless; the messages as given and, if there are calls, with
+        their arguments parsed: what JSON escapes inside JSON has to be harmless too."""
         values = []
         for name, text, kind in (("messages", messages_json, list), ("tools", tools_json, list),
                                  ("template variables", variables_json, dict)):
@@ -373,8 +372,11 @@ class Renderer:
             if not isinstance(value, kind):
                 raise Refusal(f"{name}: must be a JSON {'array' if kind is list else 'object'}")
             values.append(value)
-        check_messages(values[0])
-        values[0] = (values[0], [parse_calls(message) for message in values[0]])
+        messages = values[0]
+        check_messages(messages)
+        values[0] = [messages]
+        if any(message.get("tool_calls") for message in messages):
+            values[0].append([parse_calls(message) for message in messages])
         values = map_strings(values, whole_characters)
         used = set()
         map_strings(values, lambda text: used.update(PRIVATE_USE.findall(text)))
