@@ -62,9 +62,7 @@ Status DecodeGraphRunner::record_bucket(int32_t size, Bucket& bucket, BucketRepo
 
 void DecodeGraphRunner::drop_bucket(int32_t size) {
   const int32_t index = buckets_.find(size, false);
-  if (index < 0) return;
-  captured_[static_cast<size_t>(index)].graph.reset();
-  captured_[static_cast<size_t>(index)].for_later = false;
+  if (index >= 0) captured_[static_cast<size_t>(index)].graph.reset();
 }
 
 RunnerCheck DecodeGraphRunner::check_bucket(const ForwardBatch& batch) const {

@@ -214,9 +214,7 @@ Status PrefillGraphRunner::observe(const Step& step, int32_t layer) {
 
 void PrefillGraphRunner::drop_bucket(int32_t size) {
   const int32_t index = buckets_.find(size, false);
-  if (index < 0) return;
-  captured_[static_cast<size_t>(index)].segments.clear();
-  captured_[static_cast<size_t>(index)].for_later = false;
+  if (index >= 0) captured_[static_cast<size_t>(index)].segments.clear();
 }
 
 RunnerCheck PrefillGraphRunner::check_bucket(const ForwardBatch& batch) const {
